@@ -354,8 +354,6 @@ static uint32_t bzi_le32(const uint8_t *p)
     return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
 }
 
-static uint64_t bzi_le64(const uint8_t *p) { return (uint64_t)bzi_le32(p + 4) << 32 | bzi_le32(p); }
-
 /* Returns the number of a box type, or of another type, that is given as text such as "moov". */
 static uint32_t bzi_type(const char text[4]) { return bzi_be32((const uint8_t *)text); }
 
@@ -4011,13 +4009,14 @@ static const int8_t bzi_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  
 /* The axes along which an orientation mirrors the planes, by EXIF's number. 1: x; 2: y. */
 static const uint8_t bzi_orientation_mirrors[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };
 
-/* Returns EXIF's number, or 0 if this is no turn by quarters and no mirror. */
-static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d)
+/* Returns EXIF's number, or 0 if this is no turn by quarters and no mirror. one: what stands for 1. */
+static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d, int32_t one)
 {
-    for (uint32_t i = 1; i < 9; i++)
-        if (bzi_orientations[i][0] == a && bzi_orientations[i][1] == b && bzi_orientations[i][2] == c &&
-            bzi_orientations[i][3] == d)
+    for (uint32_t i = 1; i < 9; i++) {
+        const int8_t *o = bzi_orientations[i];
+        if (o[0] * one == a && o[1] * one == b && o[2] * one == c && o[3] * one == d)
             return i;
+    }
     return 0;
 }
 
@@ -4026,7 +4025,7 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 {
     const int8_t *f = bzi_orientations[first], *t = bzi_orientations[then];
     return bzi_orientation_of(t[0] * f[0] + t[2] * f[1], t[1] * f[0] + t[3] * f[1], t[0] * f[2] + t[2] * f[3],
-                              t[1] * f[2] + t[3] * f[3]);
+                              t[1] * f[2] + t[3] * f[3], 1);
 }
 
 /* --- EXIF, XMP --- */
@@ -5397,35 +5396,31 @@ static bzna_color bzi_image_color(const bzi_image *image, const bzi_format *form
     return color;
 }
 
-/* Finds the sizes, on which container and stream must agree. A picture that is a file of its own states them itself. */
-static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *codec, const bzi_format *sps,
-                                    bzna_picture *picture, bzna_error *err)
+/* Checks the sizes, on which container and stream must agree. alone: the picture states them itself, as one does that
+ * is a file of its own; those that are 0 are filled in. */
+static bzna_status bzi_image_fit(bzna_image *image, uint32_t alone, const bzi_format *sps, bzna_error *err)
 {
-    uint32_t whole = codec->is_file, width = image->frame_width, height = image->frame_height;
+    const uint32_t width = bzi_format_width(sps), height = bzi_format_height(sps);
 
-    picture->frame_width = bzi_format_width(sps);
-    picture->frame_height = bzi_format_height(sps);
-    width = whole && !width ? picture->frame_width : width;
-    height = whole && !height ? picture->frame_height : height;
-    if (picture->frame_width != width || picture->frame_height != height)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, but its container says %ux%u",
-                        picture->frame_width, picture->frame_height, width, height);
-
-    picture->width = whole && !image->width && image->crop_x < width ? width - image->crop_x : image->width;
-    picture->height = whole && !image->height && image->crop_y < height ? height - image->crop_y : image->height;
-    picture->crop_x = image->crop_x;
-    picture->crop_y = image->crop_y;
-    if (whole && !image->width && sps->crop[2]) {
-        picture->crop_x = sps->crop[0];
-        picture->crop_y = sps->crop[1];
-        picture->width = sps->crop[2];
-        picture->height = sps->crop[3];
+    if (alone) {
+        if (!image->width && sps->crop[2]) {
+            image->crop_x = sps->crop[0];
+            image->crop_y = sps->crop[1];
+            image->width = sps->crop[2];
+            image->height = sps->crop[3];
+        }
+        image->frame_width = bzi_default(image->frame_width, width);
+        image->frame_height = bzi_default(image->frame_height, height);
+        image->width = bzi_default(image->width, width - bzi_min32(image->crop_x, width));
+        image->height = bzi_default(image->height, height - bzi_min32(image->crop_y, height));
     }
-
-    if (!bzi_rect_is_inside(picture->crop_x, picture->crop_y, picture->width, picture->height, width, height))
-        return BZI_FAIL(err, whole ? BZNA_E_MISMATCH : BZNA_E_ARGUMENT,
-                        "the picture of %ux%u at %u,%u does not lie in its frame, %ux%u", picture->width, picture->height,
-                        picture->crop_x, picture->crop_y, width, height);
+    if (image->frame_width != width || image->frame_height != height)
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, but its container says %ux%u", width, height,
+                        image->frame_width, image->frame_height);
+    if (!bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, width, height))
+        return BZI_FAIL(err, alone ? BZNA_E_MISMATCH : BZNA_E_ARGUMENT,
+                        "the picture of %ux%u at %u,%u does not lie in its frame, %ux%u", image->width, image->height,
+                        image->crop_x, image->crop_y, width, height);
     return BZNA_OK;
 }
 
@@ -5466,14 +5461,12 @@ static bzna_status bzi_image_inspect(const bzi_image *image, bzi_format *format,
 static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edge_px, bzi_format *sps,
                                         bzna_picture *picture, bzna_error *err)
 {
-    const bzna_image *image = &given->coded;
-    const bzi_codec *codec = bzi_codec_find(image->codec);
+    bzna_image image = given->coded;
+    const bzi_codec *codec = bzi_codec_find(image.codec);
 
-    memset(picture, 0, sizeof *picture);
-    picture->struct_size = sizeof *picture;
     if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC,
-                        "codec %u is unknown: H.264, H.265, AV1, JPEG and stills can be decoded", image->codec);
+                        "codec %u is unknown: H.264, H.265, AV1, JPEG and stills can be decoded", image.codec);
 
     if (bzi_image_inspect(given, sps, err) != BZNA_OK)
         return bzi_image_fail_at(given, err);
@@ -5484,12 +5477,14 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
         return BZI_FAIL(err, BZNA_E_CODEC,
                         "%u bits a luma sample and %u a chroma sample: only 8 to 16, the same for both, can be warped",
                         sps->depth_luma, sps->depth_chroma);
-    if (bzi_picture_size(image, codec, sps, picture, err) != BZNA_OK)
+    if (bzi_image_fit(&image, codec->is_file, sps, err) != BZNA_OK)
         return err->status;
 
-    picture->depth = sps->depth_luma;
-    picture->color = bzi_image_color(given, sps);
-    picture->orientation = image->orientation ? image->orientation : sps->orientation ? sps->orientation : 1;
+    *picture = (bzna_picture){ .struct_size = sizeof *picture, .width = image.width, .height = image.height,
+                               .frame_width = image.frame_width, .frame_height = image.frame_height,
+                               .crop_x = image.crop_x, .crop_y = image.crop_y, .depth = sps->depth_luma,
+                               .color = bzi_image_color(given, sps) };
+    picture->orientation = bzi_default(image.orientation, bzi_default(sps->orientation, 1));
     bzi_picture_chroma(sps, picture);
     return BZNA_OK;
 }
@@ -5523,20 +5518,8 @@ static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
         return coded->width ? BZNA_OK : bzi_image_fail_at(image, err);
 
     coded->color = bzi_image_color(image, &format);
-    if (!coded->orientation)
-        coded->orientation = format.orientation;
-    if (!coded->width) {
-        coded->width = coded->frame_width = bzi_format_width(&format);
-        coded->height = coded->frame_height = bzi_format_height(&format);
-        if (format.crop[2]) {
-            coded->crop_x = format.crop[0];
-            coded->crop_y = format.crop[1];
-            coded->width = format.crop[2];
-            coded->height = format.crop[3];
-        }
-    }
-
-    return BZNA_OK;
+    coded->orientation = bzi_default(coded->orientation, format.orientation);
+    return coded->width ? BZNA_OK : bzi_image_fit(coded, 1, &format, err);
 }
 
 /* Returns the first letters of a codec's name, in small letters. */
@@ -5631,9 +5614,6 @@ typedef struct bzi_table {
     uint32_t  chunk_bits;             /* of an entry of stco, co64: 32, 64; 0: no box was seen */
     uint32_t  chunk_count;            /* entries of stco, co64 */
     uint32_t  run_count;              /* entries of stsc */
-    uint32_t  run[3];                 /* the first of them: its first chunk, samples a chunk, sample entry */
-    uint32_t  last_entry;             /* the highest number of a sample entry that a run has, from 1 */
-    uint32_t  is_plain;               /* every sample is its own chunk, as in archives: sample i lies at chunk i */
     uint64_t  sizes_at;               /* file offset of the entries of stsz, stz2 */
     uint64_t  chunks_at;              /* file offset of the entries of stco, co64 */
     uint64_t  runs_at;                /* file offset of the entries of stsc */
@@ -5687,7 +5667,7 @@ typedef struct bzi_movie {
     bzi_track          tracks[BZI_LIMIT_TRACKS]; /* in the order of their trak boxes */
 } bzi_movie;
 
-#define BZI_FILE   ""                 /* the parent of top-level boxes */
+#define BZI_FILE   0u                 /* the parent of top-level boxes */
 #define BZI_SKIP   1                              /* returned by a reader: the box's children are not to be read */
 
 /* Makes an error like "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ...". */
@@ -5753,16 +5733,11 @@ static uint32_t bzi_box_matrix(bzi_cursor *c, uint64_t *turned_at)
 {
     const uint64_t at = bzi_cursor_offset(c);
     int32_t m[9];
-    uint32_t number, whole = 1;
+    uint32_t number;
 
     for (int i = 0; i < 9; i++)
         m[i] = (int32_t)bzi_cursor_u32(c);
-    for (int i = 0; i < 5; i++)
-        whole &= i == 2 || m[i] % 0x10000 == 0;
-
-    number = !m[0] && !m[1] && !m[3] && !m[4] ? 1 :
-             whole ? bzi_orientation_of(m[0] / 0x10000, m[1] / 0x10000, m[3] / 0x10000, m[4] / 0x10000) : 0;
-
+    number = m[0] || m[1] || m[3] || m[4] ? bzi_orientation_of(m[0], m[1], m[3], m[4], 0x10000) : 1;
     *turned_at = number ? 0 : at;
     return number;
 }
@@ -5930,17 +5905,18 @@ static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
-/* Notes where a table of count entries of `bits` bits each begins. Those of stsc alone are in memory here. */
-static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t count, uint32_t bits, uint64_t *at)
+/* Reads how many entries a table has, of `bits` bits each, and notes where they begin. 0 bits: it has none. */
+static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t bits, uint32_t *count, uint64_t *at)
 {
-    const uint64_t bytes = ((uint64_t)count * bits + 7) / 8, left = bzi_cursor_left(c) + movie->unread;
+    const uint64_t entries = *count = bzi_cursor_u32(c), bytes = (entries * bits + 7) / 8;
+    const uint64_t left = bzi_cursor_left(c) + movie->unread;
 
     if (*at)
         return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same track");
 
     *at = bzi_cursor_offset(c);
     if (c->overrun || bytes > left)
-        return bzi_box_fail(movie, BZNA_E_BOX, *at, "%u entries need %llu bytes, but the box has %llu", count,
+        return bzi_box_fail(movie, BZNA_E_BOX, *at, "%u entries need %llu bytes, but the box has %llu", *count,
                             (bzi_llu)bytes, (bzi_llu)left);
     return BZNA_OK;
 }
@@ -5952,55 +5928,39 @@ static bzna_status bzi_box_sizes(bzi_movie *movie, bzi_cursor *c)
     bzi_table *table = &movie->track->table;
     const uint32_t is_compact = movie->path[movie->depth - 1] == bzi_type("stz2");
     uint32_t word, bits;
-    bzna_status status;
 
     bzi_cursor_take(c, 4);
     word = bzi_cursor_u32(c);
     table->size_bits = bits = is_compact ? word & 255 : 32;
     table->first_size = table->common_size = is_compact ? 0 : word;
-    table->sample_count = bzi_cursor_u32(c);
-
     if (is_compact && bits != 4 && bits != 8 && bits != 16)
         return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16", bits);
-    status = bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, bits, &table->sizes_at);
-    if (status == BZNA_OK && !table->common_size && table->sample_count)
-        table->first_size = (uint32_t)bzi_cursor_number(c, bits == 4 ? 1 : bits / 8) >> (bits == 4 ? 4 : 0);
-    return status;
+    if (bzi_box_entries(movie, c, table->common_size ? 0 : bits, &table->sample_count, &table->sizes_at) != BZNA_OK)
+        return movie->err->status;
+    if (!table->common_size && table->sample_count)
+        table->first_size = (uint32_t)bzi_cursor_number(c, (bits + 7) / 8) >> (bits == 4 ? 4 : 0);
+    return BZNA_OK;
 }
 
 BZI_COLD
 static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_table *table = &movie->track->table;
-    bzna_status status;
-
     bzi_cursor_take(c, 4);
-    table->run_count = bzi_cursor_u32(c);
-    status = bzi_box_entries(movie, c, table->run_count, 96, &table->runs_at);
-    for (uint32_t i = 0; i < table->run_count && status == BZNA_OK; i++) {
-        uint32_t run[3];
-        for (int k = 0; k < 3; k++)
-            run[k] = bzi_cursor_u32(c);
-        if (!i)
-            memcpy(table->run, run, sizeof run);
-        table->last_entry = bzi_max32(table->last_entry, run[2]);
-    }
-    return status;
+    return bzi_box_entries(movie, c, 96, &movie->track->table.run_count, &movie->track->table.runs_at);
 }
 
 BZI_COLD
 static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_table *table = &movie->track->table;
-    bzna_status status;
 
     bzi_cursor_take(c, 4);
     table->chunk_bits = movie->path[movie->depth - 1] == bzi_type("co64") ? 64 : 32;
-    table->chunk_count = bzi_cursor_u32(c);
-    status = bzi_box_entries(movie, c, table->chunk_count, table->chunk_bits, &table->chunks_at);
-    if (status == BZNA_OK && table->chunk_count)
+    if (bzi_box_entries(movie, c, table->chunk_bits, &table->chunk_count, &table->chunks_at) != BZNA_OK)
+        return movie->err->status;
+    if (table->chunk_count)
         table->first_offset = bzi_cursor_number(c, table->chunk_bits / 8);
-    return status;
+    return BZNA_OK;
 }
 
 #define BZI_UUID "moov/uuid"
@@ -6045,7 +6005,7 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c)
 /* Which boxes are read, and by which function. */
 typedef struct bzi_box_rule {
     char parent[5];                   /* type of the box around this one; "": it is at file level */
-    char type[5];                     /* "": all types that no other rule names */
+    char type[5];                     /* "": all types that no rule before it names */
     char children[5];                 /* the parent under which rules for its children are found; "": none matter */
     bzna_status (*read)(bzi_movie *movie, bzi_cursor *c);   /* NULL: only its children are read */
 } bzi_box_rule;
@@ -6079,40 +6039,26 @@ static const bzi_box_rule bzi_box_rules[] = {
     { "visu", "colr", "",     bzi_box_colr },
 };
 
-/* Returns the first of a parent's rules, which stand together in the table. */
-static const bzi_box_rule *bzi_box_first(const char *parent)
+/* Returns the rule for a type of box in a parent, or NULL. */
+static const bzi_box_rule *bzi_box_find(uint32_t parent, uint32_t type)
 {
-    const bzi_box_rule *rule = bzi_box_rules;
-
-    while (strcmp(rule->parent, parent))
-        rule++;
-    return rule;
-}
-
-/* Returns the rule for a type among those of a parent, of which `first` is the first. NULL: there is none. */
-static const bzi_box_rule *bzi_box_find(const bzi_box_rule *first, uint32_t type)
-{
-    const bzi_box_rule *end = bzi_box_rules + BZI_LENGTH(bzi_box_rules);
-
-    for (const bzi_box_rule *rule = first; rule < end && !strcmp(rule->parent, first->parent); rule++)
-        if (bzi_type(rule->type) == type || !*rule->type)
-            return rule;
+    for (size_t i = 0; i < BZI_LENGTH(bzi_box_rules); i++)
+        if (bzi_type(bzi_box_rules[i].parent) == parent &&
+            (bzi_type(bzi_box_rules[i].type) == type || !*bzi_box_rules[i].type))
+            return &bzi_box_rules[i];
     return NULL;
 }
 
 /* Reads a box header from up to 16 bytes. limit: bytes that are left for the whole box. */
 static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64_t limit, uint64_t at, bzi_box *box)
 {
-    const int is_whole = bzi_box_parse(bytes, limit, box), is_top = movie->depth == 0;
+    const int is_top = movie->depth == 0;
 
-    if (!is_whole && limit < 8)
-        return bzi_box_fail(movie, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but a box header has 8",
+    if (!bzi_box_parse(bytes, limit, box))
+        return bzi_box_fail(movie, BZNA_E_TRUNCATED, at, "only %llu bytes are left, too few for the header of a box",
                             (bzi_llu)limit);
 
     movie->path[movie->depth++] = box->type;                /* so that messages name the box */
-    if (!is_whole)
-        return bzi_box_fail(movie, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but its header has 16",
-                            (bzi_llu)limit);
     if (box->size == 0 && box->header == 16 && box->type == bzi_type("mdat"))
         return bzi_box_fail(movie, BZNA_E_UNFINISHED, at,
                             "its length was never written: the archive was not finished");
@@ -6146,21 +6092,11 @@ static bzna_status bzi_box_next(bzi_movie *movie, uint64_t at, uint64_t end, bzi
 #define BZI_BOX_HEAD  128u            /* bytes at the beginning of boxes that hold others: 78 at most */
 #define BZI_BOX_TABLE 16u             /* bytes of a table up to its first entry, which may have 8 */
 
-/* Returns how many bytes of a payload its reader needs. Most entries of tables stay in the file for now. */
-static uint64_t bzi_box_part(const bzi_box_rule *rule, const bzi_window *window, uint64_t size)
-{
-    if (window->held)
-        return size;
-    if (*rule->children)
-        return bzi_min(size, BZI_BOX_HEAD);
-    return !strcmp(rule->parent, "stbl") && strcmp(rule->type, "stsc") ? bzi_min(size, BZI_BOX_TABLE) : size;
-}
-
 /* Reads a box's payload by its rule. *children: where the boxes inside it begin. */
 static bzna_status bzi_box_read(bzi_movie *movie, const bzi_box *box, const bzi_box_rule *rule, uint64_t *children)
 {
     const uint64_t at = box->at + box->header, size = box->size - box->header;
-    const uint64_t part = bzi_box_part(rule, movie->window, size);
+    uint64_t part = size;             /* of it that is read: most entries of tables stay in the file for now */
     const uint8_t *bytes = NULL;
     bzi_cursor payload;
     bzna_status status;
@@ -6169,6 +6105,8 @@ static bzna_status bzi_box_read(bzi_movie *movie, const bzi_box *box, const bzi_
     if (!rule->read)
         return BZNA_OK;
 
+    if (!movie->window->held && (*rule->children || !strcmp(rule->parent, "stbl")))
+        part = bzi_min(size, *rule->children ? BZI_BOX_HEAD : BZI_BOX_TABLE);
     if (part > BZI_LIMIT_BOX_BYTES && !movie->window->held)
         return bzi_box_fail(movie, BZNA_E_LIMIT, box->at, "%llu bytes, more than %llu", (bzi_llu)part,
                             (bzi_llu)BZI_LIMIT_BOX_BYTES);
@@ -6187,9 +6125,9 @@ static bzna_status bzi_box_read(bzi_movie *movie, const bzi_box *box, const bzi_
 
 /* Reads the boxes from at to end that have a rule, and those inside them, depth first. */
 BZI_COLD
-static bzna_status bzi_box_list(bzi_movie *movie, uint64_t at, uint64_t end, const char *parent)
+static bzna_status bzi_box_list(bzi_movie *movie, uint64_t at, uint64_t end, uint32_t parent)
 {
-    const bzi_box_rule *rules = bzi_box_first(parent), *rule;
+    const bzi_box_rule *rule;
     uint64_t children = 0;
     bzi_box box;
 
@@ -6202,13 +6140,13 @@ static bzna_status bzi_box_list(bzi_movie *movie, uint64_t at, uint64_t end, con
             return bzi_box_fail(movie, BZNA_E_LIMIT, at, "boxes nest too deep, more than %u", BZI_LIMIT_DEPTH);
         if ((status = bzi_box_next(movie, at, end, &box)) != BZNA_OK)
             return status == BZNA_END ? BZNA_OK : status;
-        if (!(rule = bzi_box_find(rules, box.type)))
+        if (!(rule = bzi_box_find(parent, box.type)))
             continue;
 
         movie->path[movie->depth++] = box.type;
         status = bzi_box_read(movie, &box, rule, &children);
         if (status == BZNA_OK && *rule->children)
-            status = bzi_box_list(movie, children, at + box.size, rule->children);
+            status = bzi_box_list(movie, children, at + box.size, bzi_type(rule->children));
         if (status < 0)
             return status;
         movie->depth--;
@@ -6232,52 +6170,21 @@ static bzna_status bzi_table_load(const bzi_window *window, uint64_t at, uint64_
                                   uint32_t width, bzna_error *err)
 {
     const uint64_t bytes = (count * bits + 7) / 8;
-    const uint8_t *from = (uint8_t *)array + count * width - bytes;
+    uint8_t *from = (uint8_t *)array + count * width - bytes;
     uint32_t *small = array;
     uint64_t *large = array;
 
-    if (bzi_window_copy(window, at, (uint8_t *)array + count * width - bytes, bytes, err) != BZNA_OK)
+    if (bzi_window_copy(window, at, from, bytes, err) != BZNA_OK)
         return err->status;
     for (uint64_t i = 0; i < count; i++) {
-        if (bits == 64)
-            large[i] = bzi_be64(from + 8 * i);
-        else if (width == 8)
-            large[i] = bzi_be32(from + 4 * i);
-        else if (bits == 32)
-            small[i] = bzi_be32(from + 4 * i);
+        const uint64_t number = bits == 64 ? bzi_be64(from + 8 * i) : bits == 32 ? bzi_be32(from + 4 * i) :
+                                bits == 16 ? bzi_be16(from + 2 * i) : bits == 8 ? from[i] :
+                                (uint64_t)from[i / 2] >> (i % 2 ? 0 : 4) & 15;
+        if (width == 8)
+            large[i] = number;
         else
-            small[i] = bits == 16 ? bzi_be16(from + 2 * i) : bits == 8 ? from[i] :
-                       (uint32_t)from[i / 2] >> (i % 2 ? 0 : 4) & 15u;
+            small[i] = (uint32_t)number;
     }
-    return BZNA_OK;
-}
-
-/* Checks that a track has its tables, and that they agree. Sets is_plain. Takes no time for each sample. */
-static bzna_status bzi_table_check(bzi_track *of, bzna_error *err)
-{
-    bzi_table *t = &of->table;
-    const char *name = of->name;
-    const uint32_t track = of->number, *run = t->run;
-
-    if (of->entries > 1 && t->last_entry > 1)           /* entries after the first are allowed if no sample uses them */
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples use other entries than the "
-                        "first of %u, which is not supported", track, name, of->entries);
-
-    if (t->sample_count == 0)
-        return BZNA_OK;
-    if (!t->chunk_bits || t->chunk_count == 0)
-        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stco or co64 entry", track, name,
-                        t->sample_count);
-    if (t->run_count == 0)
-        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stsc entry", track, name,
-                        t->sample_count);
-
-    if (t->run_count == 1 && run[1] == 1 && t->chunk_count < t->sample_count)
-        return BZI_FAIL_AT(err, BZNA_E_BOX, t->chunks_at,
-                           "moov/trak[%u] \"%s\": %u samples in %u chunks of one sample", track, name, t->sample_count,
-                           t->chunk_count);
-
-    t->is_plain = (t->sample_count == 1 && t->chunk_count == 1) || (t->run_count == 1 && run[0] == 1 && run[1] == 1);
     return BZNA_OK;
 }
 
@@ -6288,79 +6195,87 @@ static const char *bzi_track_path(char path[64], const bzi_track *track, const c
     return path;
 }
 
-/* Writes every sample's offset by a walk over the chunks, which are in runs of as many samples each. */
-static bzna_status bzi_table_expand(const bzi_track *track, const uint64_t *chunks, const uint32_t *runs,
-                                    bzna_error *err)
+/* Checks the runs of chunks, which have as many samples each, and counts the chunks that the samples lie in. */
+static bzna_status bzi_table_check(const bzi_track *track, const uint32_t *runs, uint64_t *used, bzna_error *err)
 {
     const bzi_table *t = &track->table;
-    uint32_t sample = 0;
+    uint64_t left = t->sample_count;
     char path[64];
 
-    for (uint32_t i = 0; i < t->run_count && sample < t->sample_count; i++) {
+    *used = 0;
+    for (uint32_t i = 0; t->chunk_count && i < t->run_count && left; i++) {
         const uint64_t at = t->runs_at + (uint64_t)i * 12;
         const uint32_t *run = runs + 3 * (size_t)i, next = i + 1 < t->run_count ? run[3] : t->chunk_count + 1;
+        uint64_t chunks;
 
         if (run[0] == 0 || run[0] >= next || next - 1 > t->chunk_count || run[1] == 0 || (i == 0 && run[0] != 1))
             return BZI_FAIL_IN(err, BZNA_E_BOX, at, bzi_track_path(path, track, "stsc"),
                                "run %u has chunks %u..%u of %u, %u samples each", i, run[0], next - 1, t->chunk_count,
                                run[1]);
-
-        for (uint32_t chunk = run[0] - 1; chunk < next - 1; chunk++) {
-            uint64_t offset = chunks[chunk];
-            for (uint32_t k = 0; k < run[1] && sample < t->sample_count; k++) {
-                t->offsets[sample] = offset;
-                if (!bzi_add(offset, bzi_table_size(t, sample++), &offset))
-                    offset = UINT64_MAX;                    /* the sample itself fails when it is used */
-            }
-        }
+        if (run[2] > 1 && track->entries > 1)               /* entries that no sample uses are allowed */
+            return BZI_FAIL_IN(err, BZNA_E_UNSUPPORTED, at, bzi_track_path(path, track, "stsc"),
+                               "its samples use other entries than the first of %u, which is not supported",
+                               track->entries);
+        chunks = bzi_min(next - run[0], (left - 1) / run[1] + 1);
+        left -= bzi_min(left, chunks * run[1]);
+        *used += chunks;
     }
 
-    if (sample == t->sample_count)
+    if (!left)
         return BZNA_OK;
-    return BZI_FAIL_IN(err, BZNA_E_BOX, t->runs_at, bzi_track_path(path, track, "stsc"),
-                       "its chunks hold %u of %u samples", sample, t->sample_count);
+    return BZI_FAIL_IN(err, BZNA_E_BOX, t->sizes_at, bzi_track_path(path, track, "stsz"),
+                       "the chunks (stco, stsc) hold %llu of %u samples", (bzi_llu)(t->sample_count - left),
+                       t->sample_count);
+}
+
+/* Writes every sample's offset. chunks: the offsets of the chunks that the samples lie in, at the end of the same array,
+ * where each is read before it is written over. */
+static void bzi_table_expand(const bzi_table *t, const uint64_t *chunks, const uint32_t *run)
+{
+    const uint32_t *last = run + 3 * (size_t)(t->run_count - 1);
+    uint32_t sample = 0;
+
+    for (uint32_t chunk = 1; sample < t->sample_count; chunk++) {
+        uint64_t offset = *chunks++;
+        if (run < last && run[3] == chunk)
+            run += 3;
+        for (uint32_t k = 0; k < run[1] && sample < t->sample_count; k++) {
+            t->offsets[sample] = offset;
+            if (!bzi_add(offset, bzi_table_size(t, sample++), &offset))
+                offset = UINT64_MAX;                        /* the sample itself fails when it is used */
+        }
+    }
 }
 
 /* Reads the places of a track's samples: offsets, 8 bytes each, which `arena` gets, and sizes, 4 bytes, which
- * `sizes` gets. A table has no more entries than fit its box, and samples that share chunks must fit the file. */
+ * `sizes` gets. A table has no more entries than fit its box, and samples of one size must fit the file. */
 static bzna_status bzi_track_index(const bzi_window *window, bzi_track *track, bzi_arena *arena, bzi_arena *sizes,
                                    bzna_error *err)
 {
     bzi_table *t = &track->table;
     const uint64_t count = t->sample_count;
     bzi_arena scratch = { .memory = arena->memory };
-    uint64_t *chunks;
     uint32_t *runs;
+    uint64_t used = 0;
     char path[64];
-    bzna_status status;
+    bzna_status status = BZNA_OK;
 
-    if (bzi_table_check(track, err) != BZNA_OK)
-        return err->status;
-    if (!count)
-        return BZNA_OK;
-    if (!t->is_plain && count * bzi_max32(t->common_size, 1) > window->source->size)
+    if (count * bzi_max32(t->common_size, 1) > window->source->size)
         return BZI_FAIL_IN(err, BZNA_E_BOX, t->sizes_at, bzi_track_path(path, track, "stsz"),
                            "%u samples of %u bytes do not fit the file", t->sample_count, t->common_size);
+
+    runs = bzi_arena_alloc(&scratch, t->run_count, 3 * sizeof *runs);
     t->offsets = bzi_arena_alloc(arena, count, sizeof *t->offsets);
     t->sizes = t->common_size ? NULL : bzi_arena_alloc(sizes, count, sizeof *t->sizes);
-    if (!t->offsets || (!t->sizes && !t->common_size))
-        return bzi_fail_memory(err, "the sample index");
-
-    if (t->sizes &&
-        bzi_table_load(window, t->sizes_at, count, t->size_bits, t->sizes, sizeof *t->sizes, err) != BZNA_OK)
-        return err->status;
-    if (t->is_plain)
-        return bzi_table_load(window, t->chunks_at, count, t->chunk_bits, t->offsets, sizeof *t->offsets, err);
-
-    chunks = bzi_arena_alloc(&scratch, t->chunk_count, sizeof *chunks);
-    runs = bzi_arena_alloc(&scratch, t->run_count, 3 * sizeof *runs);
-    status = chunks && runs ? BZNA_OK : bzi_fail_memory(err, "the sample index");
-    if (status == BZNA_OK)
-        status = bzi_table_load(window, t->chunks_at, t->chunk_count, t->chunk_bits, chunks, sizeof *chunks, err);
-    if (status == BZNA_OK)
-        status = bzi_table_load(window, t->runs_at, 3 * (uint64_t)t->run_count, 32, runs, sizeof *runs, err);
-    if (status == BZNA_OK)
-        status = bzi_table_expand(track, chunks, runs, err);
+    if (!runs || !t->offsets || (!t->sizes && !t->common_size))
+        status = bzi_fail_memory(err, "the sample index");
+    else if ((t->sizes && bzi_table_load(window, t->sizes_at, count, t->size_bits, t->sizes, 4, err) != BZNA_OK) ||
+             bzi_table_load(window, t->runs_at, 3 * (uint64_t)t->run_count, 32, runs, 4, err) != BZNA_OK ||
+             bzi_table_check(track, runs, &used, err) != BZNA_OK ||
+             bzi_table_load(window, t->chunks_at, used, t->chunk_bits, t->offsets + count - used, 8, err) != BZNA_OK)
+        status = err->status;
+    else if (used < count)                                  /* else they are in place: a chunk for each sample */
+        bzi_table_expand(t, t->offsets + count - used, runs);
     bzi_arena_free(&scratch);
     return status;
 }
@@ -6369,14 +6284,14 @@ static bzna_status bzi_track_index(const bzi_window *window, bzi_track *track, b
 static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limit, uint64_t *offset, uint64_t *size,
                                    bzna_error *err)
 {
-    const uint64_t at = t->chunks_at + (t->is_plain ? (uint64_t)i * t->chunk_bits / 8 : 0);
+    const uint64_t at = t->chunks_at + (t->chunk_count == t->sample_count ? (uint64_t)i * t->chunk_bits / 8 : 0);
 
     *offset = t->offsets ? t->offsets[i] : t->first_offset;
     *size = bzi_table_size(t, i);
     if (*offset <= limit && *size <= limit - *offset)
         return BZNA_OK;
-    return BZI_FAIL_AT(err, BZNA_E_BOX, at, "index entry %u (stco; stsz at byte %llu) says %llu bytes at %llu, "
-                       "but there are only %llu", i, (bzi_llu)t->sizes_at, (bzi_llu)*size, (bzi_llu)*offset,
+    return BZI_FAIL_AT(err, BZNA_E_BOX, at, "index entry %u (stco; stsz at byte %llu) says %llu bytes at "
+                       "%llu, but there are only %llu", i, (bzi_llu)t->sizes_at, (bzi_llu)*size, (bzi_llu)*offset,
                        (bzi_llu)limit);
 }
 
@@ -6475,7 +6390,7 @@ static bzna_status bzi_track_first(const bzi_track *track, const bzi_movie_head 
 
     if (bzi_track_orientation(track, head, &orientation, err) != BZNA_OK)
         return err->status;
-    if (!track->table.chunk_bits || !track->table.chunk_count)
+    if (!track->table.chunk_count)
         return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\" has a sample but no stco or co64 entry", track->name);
     if (bzi_table_entry(&track->table, 0, bytes.size, &at, &unit.size, err) != BZNA_OK)
         return err->status;
@@ -7209,64 +7124,41 @@ static int bzi_mp4_probe(bzi_span head)
     return 0;
 }
 
-/* Reads a box at file level, if it has a rule. */
-static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, const bzi_box *box)
-{
-    bzi_window *outer = movie->window, *moov = &((bzi_mp4 *)c->own)->moov;
-    const uint8_t *bytes;
-    bzna_status status = BZNA_OK;
-
-    if (box->type == bzi_type("moov") && !movie->has_moov) {
-        movie->window = moov;
-        if (!c->source.is_file)
-            status = bzi_window_view(moov, box->at, box->size, &bytes, movie->err);
-    }
-    if (status == BZNA_OK)
-        status = bzi_box_list(movie, box->at, box->at + box->size, BZI_FILE);
-    movie->window = outer;
-    return status;
-}
-
-/* Recognizes an archive that was not indexed: the original tools write samples after an empty mdat box, and let it
- * contain them only when they index the file. */
-static bzna_status bzi_mp4_check_indexed(bzi_movie *movie, const bzi_box *last, const bzi_box *box)
-{
-    if (last->type != bzi_type("mdat") || last->size != 16 || last->header != 16 || box->type != bzi_type("ftyp"))
-        return BZNA_OK;
-    movie->path[movie->depth++] = last->type;
-    return bzi_box_fail(movie, BZNA_E_UNFINISHED, last->at,
-                        "the archive was not indexed: the box is empty, and samples follow it. Index it with the tool "
-                        "that wrote it, or pack its pictures again");
-}
-
-/* Walks over the boxes of the file. Those without a rule are skipped unread; bytes at the end that are too few for a
- * box are ignored. Pointers in movie are invalid afterwards. */
+/* Walks over the boxes of the file, and then reads the movie box. Those without a rule are skipped unread; bytes at the
+ * end that are too few for a box are ignored. Pointers in movie are invalid afterwards. */
 static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie)
 {
     const uint64_t end = c->source.size;
-    bzi_window window = { .source = &c->source, .memory = &c->host->memory };
+    bzi_box box = { .at = 0 }, last, moov = { .size = 0 };
     bzna_status status = BZNA_OK;
+    const uint8_t *bytes;
     uint64_t at = 0;
-    bzi_box box = { .at = 0 }, last;
 
-    movie->window = &window;
+    movie->window = &((bzi_mp4 *)c->own)->moov;
     for (uint32_t n = 0; at < end && status == BZNA_OK && (!n || end - at >= 8); n++, at += box.size) {
         last = box;
         if (n == BZI_LIMIT_TOP_BOXES)
-            status = bzi_box_fail(movie, BZNA_E_LIMIT, at, "more than %u boxes at file level", n);
-        else if ((status = bzi_box_next(movie, at, end, &box)) == BZNA_OK &&
-                 (status = bzi_mp4_check_indexed(movie, &last, &box)) == BZNA_OK)
-            status = bzi_mp4_read_box(c, movie, &box);
+            return bzi_box_fail(movie, BZNA_E_LIMIT, at, "more than %u boxes at file level", n);
+        if ((status = bzi_box_next(movie, at, end, &box)) != BZNA_OK)
+            break;
+        if (last.type == bzi_type("mdat") && last.size == 16 && last.header == 16 && box.type == bzi_type("ftyp")) {
+            /* the original tools write samples after an empty box, and let it contain them when they index the file */
+            movie->path[movie->depth++] = last.type;
+            return bzi_box_fail(movie, BZNA_E_UNFINISHED, last.at, "the archive was not indexed: the box is empty, and "
+                                "samples follow it. Index it with the tool that wrote it, or pack its pictures again");
+        }
+        if (box.type == bzi_type("moov") && !moov.size)
+            moov = box;
+        else
+            status = bzi_box_list(movie, at, at + box.size, BZI_FILE);
     }
 
-    bzi_buffer_free(&c->host->memory, &window.bytes);
-    movie->window = NULL;
-    if (status < 0)
-        return status;
     c->info.trailing_bytes = end > at ? end - at : 0;       /* too few for another box */
-    if (movie->has_moov)
-        return BZNA_OK;
-    return BZI_FAIL_AT(movie->err, BZNA_E_TRUNCATED, end, "the file ends without a moov box");
+    if (status >= 0 && !moov.size)
+        return BZI_FAIL_AT(movie->err, BZNA_E_TRUNCATED, end, "the file ends without a moov box");
+    if (status >= 0 && !c->source.is_file)                  /* in one piece */
+        status = bzi_window_view(movie->window, moov.at, moov.size, &bytes, movie->err);
+    return status < 0 ? status : bzi_box_list(movie, moov.at, moov.at + moov.size, BZI_FILE);
 }
 
 /* Keeps a part of the movie box. */
@@ -7321,47 +7213,36 @@ static bzi_track *bzi_mp4_find(const bzi_container *c, const char *name, const c
     return bzi_track_find(c->tracks, c->info.track_count, variant);
 }
 
-/* Reads the targets, into the array that has their offsets. In archives they lie end to end, and are read at once. */
+/* Reads the targets, into the array that has their offsets. Those that lie end to end, as in archives, are read at
+ * once. */
 static bzna_status bzi_mp4_read_targets(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-    bzi_window window = { .source = &c->source, .memory = &c->host->memory };
     bzi_arena scratch = { .memory = &c->host->memory };
     const uint64_t file_bytes = c->source.size;
-    bzi_track track;
+    bzi_track track = *mp4->target;
     const bzi_table *t = &track.table;
-    uint64_t count = 0, together;
-    bzna_status status;
+    bzna_status status = bzi_track_index(&mp4->moov, &track, &c->arena, &scratch, err);
 
-    if (!mp4->target)
-        return BZNA_OK;
-    track = *mp4->target;
-    if ((status = bzi_track_index(&mp4->moov, &track, &c->arena, &scratch, err)) == BZNA_OK)
-        c->target_count = count = t->sample_count;
     mp4->targets = (int64_t *)t->offsets;
+    c->target_count = t->sample_count;
+    for (uint64_t i = 0, n; i < t->sample_count && status == BZNA_OK; i += n) {
+        const uint64_t at = t->offsets[i], left = at < file_bytes ? (file_bytes - at) / 8 : 0;
 
-    together = count && t->offsets[0] <= file_bytes && 8 * count <= file_bytes - t->offsets[0];
-    for (uint64_t i = 0; i < count; i++)
-        together &= bzi_table_size(t, i) == 8 && t->offsets[i] - t->offsets[0] == 8 * i;
-    if (together) {
-        status = bzi_source_read(&c->source, t->offsets[0], mp4->targets, 8 * count, err);
-        bzi_flip_to_little(mp4->targets, 8 * count, 8);
-        count = 0;
-    }
-
-    for (uint64_t i = 0; i < count && status == BZNA_OK; i++) {
-        const uint64_t offset = t->offsets[i];
-        const uint8_t *bytes;
-        if (bzi_table_size(t, i) == 8 && file_bytes >= 8 && offset <= file_bytes - 8) {
-            if ((status = bzi_window_view(&window, offset, 8, &bytes, err)) == BZNA_OK)
-                mp4->targets[i] = (int64_t)bzi_le64(bytes);
-        } else if (mp4->bad_targets || BZI_ARENA_ZERO(&c->arena, mp4->bad_targets, t->sample_count))
+        for (n = 0; i + n < t->sample_count && n < left && bzi_table_size(t, i + n) == 8 &&
+                    t->offsets[i + n] == at + 8 * n; n++)
+            ;
+        if (n) {
+            status = bzi_source_read(&c->source, at, mp4->targets + i, 8 * n, err);
+            bzi_flip_to_little(mp4->targets + i, 8 * n, 8);
+        } else if (mp4->bad_targets || BZI_ARENA_ZERO(&c->arena, mp4->bad_targets, t->sample_count)) {
             mp4->bad_targets[i] = 1;
-        else
+            n = 1;
+        } else {
             status = bzi_fail_memory(err, "the targets of a data set");
+        }
     }
     bzi_arena_free(&scratch);
-    bzi_buffer_free(&c->host->memory, &window.bytes);
     return status;
 }
 
@@ -7465,7 +7346,7 @@ static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *co
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%u] \"%s\" has no samples", input->number, input->name);
     if (bzi_track_index(&mp4->moov, mp4->input, &c->arena, &c->arena, err) != BZNA_OK ||
         (mp4->filename && bzi_track_index(&mp4->moov, mp4->filename, &c->arena, &c->arena, err) != BZNA_OK) ||
-        bzi_mp4_read_targets(c, err) != BZNA_OK)
+        (mp4->target && bzi_mp4_read_targets(c, err) != BZNA_OK))
         return err->status;
     bzi_mp4_close(c);                                       /* the window: nothing more is read of the movie box */
 
@@ -7502,25 +7383,15 @@ static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_con
     return bzi_mp4_index(c, config, err);
 }
 
-/* Refuses a video as a whole if nothing here decodes its codec. */
-static bzna_status bzi_mp4_check_codec(const bzi_track *track, bzna_error *err)
-{
-    char type[5];
-    if (bzi_codec_of_entry(track->format) || track->table.sample_count == 0)
-        return BZNA_OK;
-    bzi_fourcc_text(track->format, type);
-    return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, track->format, 0,
-                    "moov/trak[%u]/mdia/minf/stbl/stsd: its frames are coded as '%s', which is not decoded",
-                    track->number, type);
-}
-
 /* Opens a video. The archive's row has its turn first, and has read the movie, unless the user named the format. */
 BZI_COLD
 static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
+    const bzi_codec *codec;
     bzi_track *input;
     bzna_status status = c->tracks ? BZI_DECLINED : bzi_mp4_open_archive(c, config, err);
+    char type[5];
 
     if (status == BZNA_OK)
         return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: the file is an archive, not an mp4 video");
@@ -7530,17 +7401,20 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
     input = mp4->input = mp4->input ? mp4->input : bzi_track_find(c->tracks, c->info.track_count, NULL);
     if (!input)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov has neither a bzna_input nor a video track");
-    if (bzi_mp4_check_codec(input, err) != BZNA_OK ||
-        bzi_mp4_keep(c, input->config_at, &input->config, err) != BZNA_OK)
-        return err->status;
+
+    codec = bzi_codec_of_entry(input->format);
+    bzi_fourcc_text(input->format, type);
+    if (!codec && input->table.sample_count)
+        return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, input->format, 0, "moov/trak[%u]/mdia/minf/stbl/stsd: its "
+                        "frames are coded as '%s', which is not decoded", input->number, type);
     if (input->has_sync && input->sync_count < input->table.sample_count)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u]/mdia/minf/stbl/stss: not every frame of the video "
                         "stands alone", input->number);
-    if (bzi_track_orientation(input, &mp4->head, &mp4->orientation, err) != BZNA_OK)
+    if (bzi_mp4_keep(c, input->config_at, &input->config, err) != BZNA_OK ||
+        bzi_track_orientation(input, &mp4->head, &mp4->orientation, err) != BZNA_OK ||
+        bzi_mp4_index(c, config, err) != BZNA_OK)
         return err->status;
-    if (bzi_mp4_index(c, config, err) != BZNA_OK)
-        return err->status;
-    c->codec = bzi_codec_of_entry(input->format)->id;       /* known, as the track has samples: bzi_mp4_check_codec */
+    c->codec = codec->id;                                   /* known, as the track has samples */
     return BZNA_OK;
 }
 
@@ -7566,11 +7440,11 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
     if (value->absent)
         return BZNA_OK;
 
+    target = mp4->targets[index];
     if (mp4->bad_targets && mp4->bad_targets[index])
         return bzi_fail(err, BZNA_E_BOX, mp4->target->table.chunks_at, mp4->target->format, 0,
                         "its target has not 8 bytes in the file, says the index (stco; stsz at byte %llu)",
                         (bzi_llu)mp4->target->table.sizes_at);
-    target = mp4->targets[index];
     value->absent = target == BZNA_TARGET_NONE;
     bzi_value_put(value, &target, sizeof target);
     return BZNA_OK;
@@ -7585,7 +7459,7 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
     uint64_t offset, size;
     uint8_t part[256];                /* most names are no longer */
 
-    value->absent = !track || index >= track->table.sample_count;
+    value->absent = index >= track->table.sample_count;
     if (value->absent)
         return BZNA_OK;
     if (bzi_table_entry(&track->table, (uint32_t)index, c->source.size, &offset, &size, err) != BZNA_OK)
@@ -7927,7 +7801,6 @@ static bzna_status bzi_coded_fit(bzi_coded *coded, bzna_error *err)
     const bzi_format *sps = &coded->sps;
     const uint32_t width = bzi_format_width(sps), height = bzi_format_height(sps);
     const uint32_t orientation = bzi_default(sps->orientation, 1);
-    bzna_picture picture;
 
     if (image->orientation && image->orientation != orientation)
         return BZI_MISUSE(err, "the orientation is %u here, but archives keep the one in the picture, %u", image->orientation,
@@ -7937,13 +7810,9 @@ static bzna_status bzi_coded_fit(bzi_coded *coded, bzna_error *err)
 
     image->frame_width = bzi_default(image->frame_width, width);
     image->frame_height = bzi_default(image->frame_height, height);
-    if (bzi_picture_size(image, coded->codec, sps, &picture, err) != BZNA_OK)
-        return err->status;
-    image->width = picture.width;
-    image->height = picture.height;
     if (!image->color.present)
         image->color = sps->color.present ? sps->color : bzi_color_of_archives;
-    return BZNA_OK;
+    return bzi_image_fit(image, coded->codec->is_file, sps, err);
 }
 
 /* Checks a picture from the caller and takes it apart. `field` names it in messages. */

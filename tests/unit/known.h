@@ -243,6 +243,8 @@ static uint64_t be_get(const uint8_t *p, int bytes)
     return v;
 }
 
+BZI_MAYBE_UNUSED static uint64_t le64_get(const uint8_t *p) { return (uint64_t)bzi_le32(p + 4) << 32 | bzi_le32(p); }
+
 static void be_put(uint8_t *p, uint64_t v, int bytes)
 {
     for (int i = bytes - 1; i >= 0; i--, v >>= 8)

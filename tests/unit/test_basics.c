@@ -41,7 +41,7 @@ TEST(loads_are_right_at_every_alignment)
         CHECK(bzi_be16(bytes + at) == 0x8182);
         CHECK(bzi_be32(bytes + at) == 0x81828384u);
         CHECK(bzi_be64(bytes + at) == 0x8182838485868788ull);
-        CHECK(bzi_le64(bytes + at) == 0x8887868584838281ull);
+        CHECK(bzi_le32(bytes + at) == 0x84838281u);
     }
 }
 

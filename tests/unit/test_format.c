@@ -124,7 +124,7 @@ static void check_tables(const file *f)
     }
     for (int i = 0; i < SAMPLES; i++, end += 8) {
         CHECK_EQ(bzi_be32(at(f->bytes, f->size, "moov/trak.1/mdia/minf/stbl/stco") + 16 + 4 * i), end);
-        CHECK_EQ((int64_t)bzi_le64(f->bytes + end), i == 1 ? -1 : i + 5);
+        CHECK_EQ((int64_t)le64_get(f->bytes + end), i == 1 ? -1 : i + 5);
     }
     for (int i = 0; i < SAMPLES; i++, end += 3) {
         CHECK_EQ(bzi_be32(at(f->bytes, f->size, "moov/trak.2/mdia/minf/stbl/stco") + 16 + 4 * i), end);
@@ -170,7 +170,7 @@ static void check_sample(const file *f, const uint8_t *jpeg, size_t jpeg_size, i
         found = sample + bzi_be32(at(sample, size, path) + 16);
         CHECK(i % 3 || found == sample + 28);
         CHECK(i != 1 || (found[0] == 'n' && found[1] == '0' + number && !found[2]));
-        CHECK(i != 2 || bzi_le64(found) == (uint64_t)number + 5);
+        CHECK(i != 2 || le64_get(found) == (uint64_t)number + 5);
         track++;
     }
 }

@@ -759,7 +759,7 @@ static void check_targets(unsigned has, uint32_t count)
         CHECK_EQ(bzna_dataset_field(b.to, i, "target", &target, sizeof target, NULL, NULL),
                  right == BZNA_TARGET_NONE ? BZNA_E_NOT_FOUND : BZNA_OK);
         CHECK(!has || (be_get(b.s.data + stsz + 20 + 4 * i, 4) == 8 &&
-                       (int64_t)bzi_le64(b.s.data + be_get(b.s.data + stco + 16 + 4 * i, 4)) == right));
+                       (int64_t)le64_get(b.s.data + be_get(b.s.data + stco + 16 + 4 * i, 4)) == right));
     }
     bzna_dataset_close(train);
     bench_close(&b);
@@ -1079,9 +1079,9 @@ static const struct { bzna_status status; const char *says;
                      [BAD_LENGTH_3] = { BZNA_E_ARGUMENT, "image.length_size" },
                      [BAD_LENGTH_5] = { BZNA_E_ARGUMENT, "image.length_size" },
                      [BAD_CONFIG_NULL] = { BZNA_E_DECODE, "image" },
-                     [BAD_CONFIG_SHORT] = { BZNA_E_BOX, "image: hvcC" },
-                     [BAD_CONFIG_COUNT] = { BZNA_E_BOX, "hvcC" },
-                     [BAD_DATA_CUT] = { BZNA_E_BOX, "access unit" },
+                     [BAD_CONFIG_SHORT] = { BZNA_E_BOX, "image: H.265: a unit of the configuration" },
+                     [BAD_CONFIG_COUNT] = { BZNA_E_BOX, "a unit of the configuration" },
+                     [BAD_DATA_CUT] = { BZNA_E_BOX, "a unit of the picture" },
                      [BAD_NO_SETS] = { BZNA_E_DECODE, "parameter set" },
                      [BAD_WIDTH_0] = { BZNA_E_ARGUMENT, "image: the picture of 0x375" },
                      [BAD_WIDTH] = { BZNA_E_ARGUMENT, "image: the picture of 513x375" },
@@ -1481,7 +1481,7 @@ TEST(offsets_are_64_bits_wide_only_when_the_archives_end_needs_it)
         REQUIRE(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL) == BZNA_OK);
         REQUIRE(bzi_writer_note(writer, r));
         CHECK_EQ(bzna_writer_finish(writer, NULL), BZNA_OK);
-        CHECK_EQ(bzi_le64(t.bytes), 7);
+        CHECK_EQ(le64_get(t.bytes), 7);
         at = box_at(t.bytes, begin, t.size, "moov/trak/mdia/minf/stbl/co64");
         CHECK_EQ(at != 0, over);
         CHECK_EQ(box_at(t.bytes, begin, t.size, "moov/trak/mdia/minf/stbl/stco") != 0, !over);
