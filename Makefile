@@ -432,7 +432,7 @@ TEST_STREAM = $(if $(filter %_stream,$@),-Iexamples/formats $(STREAM_CFLAGS) $(S
 # Suites whose contexts have the formats' codecs (tests/unit/with_formats.h), or that open by them.
 FORMATS_SUITES = augment changes codec contract decode faults fields files folder formats_codecs given heif joint \
               limits lists numbers outputs paths pictures platforms provider provider_files qoi races recordio records \
-              refusals rules runs soak statistics stream tar threads weighted
+              refusals rules runs soak stack statistics stream tar threads truth weighted
 TEST_FORMATS = $(if $(filter $(FORMATS_SUITES:%=test_%) $(FORMATS_SUITES:%=test_%_%),$*),$(filter %.data.o,$^) \
               $(BUILD)/libbenzina_formats.a $(FORMATS_LIBS))
 TEST_FAKES  = $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))

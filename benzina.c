@@ -2606,7 +2606,7 @@ enum {
     BZI_OF_loader_color, BZI_OF_jitter, BZI_OF_loader_fields, BZI_OF_loader_read, BZI_OF_loader_decode,
     BZI_OF_loader_errors, BZI_OF_loader_pipeline, BZI_OF_loader_augment, BZI_OF_transform, BZI_OF_writer_config,
     BZI_OF_writer_sample, BZI_OF_sink, BZI_OF_loader_config, BZI_OF_source, BZI_OF_provider,
-    BZI_OF_provider_field, BZI_OF_policy, BZI_OF_operation, BZI_OF_codec, BZI_OF_image, BZI_OF_affine, BZI_OF_picture,
+    BZI_OF_provider_field, BZI_OF_policy, BZI_OF_operation, BZI_OF_codec, BZI_OF_image, BZI_OF_picture,
     BZI_OF_statistics
 };
 
@@ -11528,13 +11528,11 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 #define BZI_LN2_HIGH 0x1.62e42fefap-1                   /* 36 bits: its product with an exponent is exact */
 #define BZI_LN2_LOW  0x1.cf79abc9e3b3ap-40              /* ln 2 less BZI_LN2_HIGH */
 
-/* Returns exp of any number: 0 below the least subnormal, infinity above the largest number. */
+/* Returns exp of a number: 0 below the least subnormal. Pre: the result is no more than the largest number. */
 static double bzi_math_exp(double x)
 {
-    if (!(x > -746))
-        return x <= -746 ? 0 : x;
-    if (x > 710)
-        return HUGE_VAL;
+    if (x < -746)
+        return 0;
 
     /* x = k ln 2 + r, with r in two parts */
     const double k = floor(x * 1.4426950408889634 + 0.5), high = x - k * BZI_LN2_HIGH, low = k * BZI_LN2_LOW;
@@ -11549,15 +11547,10 @@ static double bzi_math_exp(double x)
     return ldexp(1 + (r + (sum + rest * (1 + r))), (int)k);
 }
 
-/* Returns the natural logarithm of any number: -infinity of 0, NaN of a negative number. */
+/* Returns the natural logarithm of a number above 0, which is finite. */
 static double bzi_math_log(double x)
 {
     int k;
-
-    if (!(x > 0))
-        return x < 0 ? NAN : x == 0 ? -HUGE_VAL : x;
-    if (x > DBL_MAX)
-        return x;
 
     /* x = 2^k (1 + f), with 1 + f between the square roots of 1/2 and 2 */
     double f = frexp(x, &k);
@@ -11682,19 +11675,17 @@ static double bzi_math_tan(double degrees)
  * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
  * and restarted run gets the same ones. */
 
-/* One block of Philox 4x32-10 (Salmon and others 2011): 128 bits that depend on counter and key alone. */
-static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
-{
-    memmove(out, counter, 4 * sizeof *out);
-    bzi_kernel_philox(key, out);
-}
-
-/* Makes 128 bits from seed, epoch and use. Use 0 keys the random numbers of samples, use 1 the permutation. */
+/* Makes 128 bits from seed, epoch and use, by Philox 4x32-10 (Salmon and others 2011). Use 0 keys the random numbers of
+ * samples, use 1 the permutation. */
 static void bzi_random_epoch(uint64_t seed, uint64_t epoch, uint32_t use, uint32_t out[4])
 {
-    uint32_t counter[4] = { (uint32_t)epoch, (uint32_t)(epoch >> 32), use, 0 };
-    uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
-    bzi_philox(counter, key, out);
+    const uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
+
+    out[0] = (uint32_t)epoch;
+    out[1] = (uint32_t)(epoch >> 32);
+    out[2] = use;
+    out[3] = 0;
+    bzi_kernel_philox(key, out);
 }
 
 /* Starts the random numbers of an epoch, of which bzi_random_aim makes those of its samples. */
@@ -11727,12 +11718,12 @@ static void bzi_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, 
  * occurrence 0 keeps the sample's own stream. Pre: the stream is fresh from bzi_random_init. */
 static void bzi_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence)
 {
-    uint32_t counter[4] = { (uint32_t)occurrence, (uint32_t)(occurrence >> 32), view, 1 }, key[4];
+    uint32_t key[4] = { (uint32_t)occurrence, (uint32_t)(occurrence >> 32), view, 1 };
 
     if (!view && !occurrence)
         return;
 
-    bzi_philox(counter, random->key, key);
+    bzi_kernel_philox(random->key, key);
     memcpy(random->key, key, sizeof random->key);
 }
 
@@ -11743,7 +11734,8 @@ static uint32_t bzi_random_is_fresh(const bzna_random *random) { return random->
 static uint32_t bzi_random_u32(bzna_random *random)
 {
     if (random->used >= 4) {
-        bzi_philox(random->counter, random->key, random->block);
+        memcpy(random->block, random->counter, sizeof random->block);
+        bzi_kernel_philox(random->key, random->block);
         random->counter[3]++;
         random->used = 0;
     }
@@ -11952,32 +11944,43 @@ static int bzi_finite(const double *values, int n)
     return 1;
 }
 
+/* An affine warp. Arrays have an element for x and one for y. */
+typedef struct bzi_affine {
+    double   in[2];                   /* size of the picture */
+    double   out[2];                  /* size of the output */
+    double   center[2];               /* of the crop, from the picture's, in pixels of that */
+    double   crop[2];                 /* its size */
+    double   shift[2];                /* in pixels of the output */
+    double   degrees;                 /* counterclockwise */
+    uint32_t flip[2];                 /* 1: mirrored */
+    uint32_t resize;                  /* 1: the crop is scaled to the output */
+    uint32_t keep_ratio;              /* 1: by one factor */
+} bzi_affine;
+
+static const double bzi_homography_none[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
+
 /* Computes H = T_in * T_crop * R * S * T_out, multiplied out. H is affine and maps output to input pixels. Pre: sizes
  * are above 0, all numbers are finite. */
-static void bzi_affine_matrix(const bzna_affine *a, double h[9])
+static void bzi_affine_matrix(const bzi_affine *a, double h[9])
 {
-    double c = bzi_math_cos(a->degrees), s = bzi_math_sin(a->degrees);
-    double crop_width = a->has_crop ? a->crop_width : a->in_width,
-           crop_height = a->has_crop ? a->crop_height : a->in_height;
-    double fx = a->flip_h ? -1 : 1, fy = a->flip_v ? -1 : 1, sx = 1, sy = 1, tx, ty;
+    const double c = bzi_math_cos(a->degrees), s = bzi_math_sin(a->degrees), turn[2][2] = { { c, -s }, { s, c } };
+    double scale[2] = { 1, 1 }, from[2];
 
-    if (a->resize) {
-        sx = fabs(c * crop_width - s * crop_height) / a->out_width;
-        sy = fabs(s * crop_width + c * crop_height) / a->out_height;
-        if (a->keep_ratio)
-            sx = sy = sx < sy ? sx : sy;
+    for (int i = 0; i < 2; i++) {
+        from[i] = a->shift[i] - (a->out[i] - 1) / 2;
+        if (a->resize)
+            scale[i] = fabs(turn[i][0] * a->crop[0] + turn[i][1] * a->crop[1]) / a->out[i];
     }
+    if (a->keep_ratio)
+        scale[0] = scale[1] = fmin(scale[0], scale[1]);
 
-    tx = a->translate_x - (a->out_width - 1.0) / 2;
-    ty = a->translate_y - (a->out_height - 1.0) / 2;
-    h[0] = fx * c * sx;
-    h[1] = fx * -s * sy;
-    h[2] = fx * (c * sx * tx - s * sy * ty + (a->has_crop ? a->crop_x : 0)) + (a->in_width - 1.0) / 2;
-    h[3] = fy * s * sx;
-    h[4] = fy * c * sy;
-    h[5] = fy * (s * sx * tx + c * sy * ty + (a->has_crop ? a->crop_y : 0)) + (a->in_height - 1.0) / 2;
-    h[6] = h[7] = 0;
-    h[8] = 1;
+    memcpy(h, bzi_homography_none, sizeof bzi_homography_none);
+    for (int i = 0; i < 2; i++, h += 3) {
+        const double sign = a->flip[i] ? -1 : 1, x = turn[i][0] * scale[0], y = turn[i][1] * scale[1];
+        h[0] = sign * x;
+        h[1] = sign * y;
+        h[2] = sign * (x * from[0] + y * from[1] + a->center[i]) + (a->in[i] - 1) / 2;
+    }
 }
 
 /* Draws a number from lo to hi. A range of no width takes no random number. */
@@ -12002,43 +12005,50 @@ static uint32_t bzi_draw_flip(bzna_random *random, double probability)
 
 /* Both ways of drawing crops fall back on this crop when ten tries found none: the largest centered one within the
  * ratios. */
-static void bzi_crop_central(const bzna_warp *p, double width, double height, bzna_affine *a)
+static void bzi_crop_central(const bzna_warp *p, bzi_affine *a)
 {
-    const double least = p->ratio[0], most = p->ratio[1];
+    const double ratio = a->in[0] / a->in[1];
 
-    a->crop_width = width;
-    a->crop_height = height;
-    if (!(least > 0))
-        return;
+    memcpy(a->crop, a->in, sizeof a->crop);
+    if (ratio < p->ratio[0])
+        a->crop[1] = fmax(1, floor(a->in[0] / p->ratio[0] + 0.5));
+    else if (ratio > p->ratio[1] && p->ratio[0] > 0)
+        a->crop[0] = fmax(1, floor(a->in[1] * p->ratio[1] + 0.5));
+}
 
-    if (width / height < least)
-        a->crop_height = fmax(1, floor(width / least + 0.5));
-    else if (width / height > most)
-        a->crop_width = fmax(1, floor(height * most + 0.5));
+/* Makes the crop so large, in whole pixels or not. Returns 1 if it fits in the picture, else 0. */
+static int bzi_crop_size(bzi_affine *a, double area, double ratio, int is_whole)
+{
+    int fits = 1;
+
+    a->crop[0] = sqrt(area * ratio);
+    a->crop[1] = sqrt(area / ratio);
+    for (int i = 0; i < 2; i++) {
+        a->crop[i] = is_whole ? floor(a->crop[i] + 0.5) : a->crop[i];
+        fits &= a->crop[i] > 0 && a->crop[i] <= a->in[i];
+    }
+    return fits;
 }
 
 /* Draws the crop of torchvision's RandomResizedCrop: its area is uniform, its ratio log-uniform, and its edges are
  * whole pixels. If ten tries find none, it is the central crop. */
-static void bzi_crop_torchvision(bzna_random *random, const bzna_warp *p, double width, double height,
-                                 bzna_affine *a)
+static void bzi_crop_torchvision(bzna_random *random, const bzna_warp *p, bzi_affine *a)
 {
-    for (int i = 0; i < 10; i++) {
-        double area = width * height * bzi_draw(random, p->scale[0], p->scale[1]);
-        double ratio = p->ratio[0] > 0 ? bzi_draw_log(random, p->ratio[0], p->ratio[1]) : width / height;
-        double w = floor(sqrt(area * ratio) + 0.5), h = floor(sqrt(area / ratio) + 0.5);
+    int tries = 0, fits = 0;
 
-        if (w > 0 && w <= width && h > 0 && h <= height) {
-            double left = p->random_crop ? floor(bzi_draw(random, 0, width - w + 1)) : (width - w) / 2;
-            double top = p->random_crop ? floor(bzi_draw(random, 0, height - h + 1)) : (height - h) / 2;
-            a->crop_width = w;
-            a->crop_height = h;
-            a->crop_x = left + w / 2 - width / 2;
-            a->crop_y = top + h / 2 - height / 2;
-            return;
-        }
+    while (!fits && tries++ < 10) {
+        const double area = a->in[0] * a->in[1] * bzi_draw(random, p->scale[0], p->scale[1]);
+        const double ratio = p->ratio[0] > 0 ? bzi_draw_log(random, p->ratio[0], p->ratio[1]) : a->in[0] / a->in[1];
+        fits = bzi_crop_size(a, area, ratio, 1);
     }
 
-    bzi_crop_central(p, width, height, a);
+    for (int i = 0; i < 2 && fits; i++) {
+        const double margin = a->in[i] - a->crop[i];
+        const double begin = p->random_crop ? floor(bzi_draw(random, 0, margin + 1)) : margin / 2;
+        a->center[i] = begin + a->crop[i] / 2 - a->in[i] / 2;
+    }
+    if (!fits)
+        bzi_crop_central(p, a);
 }
 
 /* Returns where torchvision's CenterCrop of out pixels begins in `in` pixels; below 0, a margin comes first. Halves are
@@ -12053,83 +12063,64 @@ static double bzi_center_crop(double in, double out)
  * output's output / edge pixels long. The other edge follows in the picture's ratio. Both are rounded to whole pixels.
  * CenterCrop takes the middle, beginning at a whole pixel. An output that is larger than the resized picture gets a
  * margin. */
-static void bzi_crop_resized(double edge, bzna_affine *a)
+static void bzi_crop_resized(double edge, bzi_affine *a)
 {
-    const double in[2] = { a->in_width, a->in_height }, out[2] = { a->out_width, a->out_height };
-    const int s = in[0] * out[1] > in[1] * out[0];          /* the shorter edge; 0: the width, 1: the height */
-    double resized[2], center[2];
+    const int s = a->in[0] * a->out[1] > a->in[1] * a->out[0];    /* the shorter edge; 0: the width, 1: the height */
+    double resized[2];
 
-    resized[s] = fmax(1, floor(out[s] / edge + 0.5));
-    resized[!s] = fmax(1, floor(resized[s] * in[!s] / in[s]));
-    for (int i = 0; i < 2; i++)
-        center[i] = (bzi_center_crop(resized[i], out[i]) + out[i] / 2 - resized[i] / 2) * (in[i] / resized[i]);
-
-    a->crop_x = center[0];
-    a->crop_y = center[1];
-    a->crop_width = out[0] * (in[0] / resized[0]);
-    a->crop_height = out[1] * (in[1] / resized[1]);
+    resized[s] = fmax(1, floor(a->out[s] / edge + 0.5));
+    resized[!s] = fmax(1, floor(resized[s] * a->in[!s] / a->in[s]));
+    for (int i = 0; i < 2; i++) {
+        const double step = a->in[i] / resized[i];
+        a->center[i] = (bzi_center_crop(resized[i], a->out[i]) + a->out[i] / 2 - resized[i] / 2) * step;
+        a->crop[i] = a->out[i] * step;
+    }
     a->keep_ratio = 0;
 }
 
-/* Draws a crop by the original's rule: its area is log-uniform and drawn once, then up to ten ratios are tried. Returns
- * 1; 0 if none fitted, and it is the central crop. */
-static int bzi_crop_benzina(bzna_random *random, const bzna_warp *p, double width, double height, int resize,
-                            bzna_affine *a)
+/* Draws a crop by the original's rule: its area is log-uniform and drawn once, then up to ten ratios are tried. If none
+ * fits, it is the central crop. Its place comes after that, from whole pixels for the kind NONE. */
+static void bzi_crop_benzina(bzna_random *random, const bzna_warp *p, bzi_affine *a)
 {
     const double edge = p->kind == BZNA_WARP_CENTER_RESIZED_CROP ? p->scale[0] : 1;
     const double scale = edge * bzi_draw_log(random, p->scale[0], p->scale[1]);
+    int tries = 0, fits = !(p->ratio[0] > 0);
 
-    if (p->ratio[0] > 0) {
-        for (int i = 0; i < 10; i++) {
-            double ratio = bzi_draw_log(random, p->ratio[0], p->ratio[1]);
-            a->crop_width = sqrt(scale * width * height * ratio);
-            a->crop_height = sqrt(scale * width * height / ratio);
-            if (a->crop_width > 0 && a->crop_width <= width && a->crop_height > 0 && a->crop_height <= height)
-                return 1;
-        }
-        bzi_crop_central(p, width, height, a);
-        return 0;
+    for (int i = 0; i < 2; i++)
+        a->crop[i] = a->resize ? a->in[i] * sqrt(scale) : a->out[i];
+    while (!fits && tries++ < 10)
+        fits = bzi_crop_size(a, scale * a->in[0] * a->in[1], bzi_draw_log(random, p->ratio[0], p->ratio[1]), 0);
+
+    for (int i = 0; i < 2 && fits; i++) {
+        const double margin = fmax(0, (a->in[i] - a->crop[i]) / 2);
+        if (p->kind == BZNA_WARP_NONE)
+            a->center[i] = bzi_center_crop(a->in[i], a->out[i]) - (a->in[i] - a->out[i]) / 2;
+        else if (p->random_crop)
+            a->center[i] = bzi_draw(random, -margin, margin);
     }
-
-    a->crop_width = resize ? width * sqrt(scale) : a->out_width;
-    a->crop_height = resize ? height * sqrt(scale) : a->out_height;
-    return 1;
+    if (!fits)
+        bzi_crop_central(p, a);
 }
 
 /* Draws a random similarity. Pre: `a` has sizes above 0, and nothing else is set. */
-static void bzi_warp_similarity(bzna_random *random, const bzna_warp *p, bzna_affine a, double h[9])
+static void bzi_warp_similarity(bzna_random *random, const bzna_warp *p, bzi_affine *a, double h[9])
 {
-    const uint32_t in_width = a.in_width, in_height = a.in_height;
-    int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1;
+    a->resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1;
+    a->keep_ratio = p->keep_ratio;
 
-    a.has_crop = 1;
-    a.resize = (uint32_t)resize;
-    a.keep_ratio = p->keep_ratio;
+    if (p->crops != BZNA_CROPS_TORCHVISION || !a->resize)
+        bzi_crop_benzina(random, p, a);
+    else if (p->kind == BZNA_WARP_CENTER_RESIZED_CROP)
+        bzi_crop_resized(p->scale[0], a);
+    else
+        bzi_crop_torchvision(random, p, a);
 
-    if (p->crops == BZNA_CROPS_TORCHVISION && p->kind == BZNA_WARP_CENTER_RESIZED_CROP) {
-        bzi_crop_resized(p->scale[0], &a);
-    } else if (p->crops == BZNA_CROPS_TORCHVISION && resize) {
-        bzi_crop_torchvision(random, p, in_width, in_height, &a);
-    } else if (p->kind == BZNA_WARP_NONE) {
-        a.crop_x = bzi_center_crop(a.in_width, a.out_width) - ((double)in_width - a.out_width) / 2;
-        a.crop_y = bzi_center_crop(a.in_height, a.out_height) - ((double)in_height - a.out_height) / 2;
-        a.crop_width = a.out_width;
-        a.crop_height = a.out_height;
-    } else {
-        if (bzi_crop_benzina(random, p, in_width, in_height, resize, &a) && p->random_crop) {
-            double margin_x = fmax(0, (in_width - a.crop_width) / 2),
-                   margin_y = fmax(0, (in_height - a.crop_height) / 2);
-            a.crop_x = bzi_draw(random, -margin_x, margin_x);
-            a.crop_y = bzi_draw(random, -margin_y, margin_y);
-        }
-    }
-
-    a.degrees = bzi_draw(random, p->degrees[0], p->degrees[1]);
-    a.translate_x = bzi_draw(random, -p->translate[0] * a.out_width, p->translate[0] * a.out_width);
-    a.translate_y = bzi_draw(random, -p->translate[1] * a.out_height, p->translate[1] * a.out_height);
-    a.flip_h = bzi_draw_flip(random, p->flip_h);
-    a.flip_v = bzi_draw_flip(random, p->flip_v);
-    bzi_affine_matrix(&a, h);
+    a->degrees = bzi_draw(random, p->degrees[0], p->degrees[1]);
+    for (int i = 0; i < 2; i++)
+        a->shift[i] = bzi_draw(random, -p->translate[i] * a->out[i], p->translate[i] * a->out[i]);
+    a->flip[0] = bzi_draw_flip(random, p->flip_h);
+    a->flip[1] = bzi_draw_flip(random, p->flip_v);
+    bzi_affine_matrix(a, h);
 }
 
 /* h = a b. h may be a or b. */
@@ -12173,10 +12164,10 @@ static void bzi_mxnet_enlarge(const double out[2], double size[2])
  * onto a canvas, pads, enlarges, crops and mirrors. MXNet's matrix m maps input to output, h the other way. MXNet
  * refuses a square crop (crop_px) that is larger than the canvas; here it is centered. Pre: `a` has sizes above 0, and
  * nothing else is set. */
-static void bzi_warp_mxnet(bzna_random *random, const bzna_warp *p, bzna_affine a, double h[9])
+static void bzi_warp_mxnet(bzna_random *random, const bzna_warp *p, const bzi_affine *a, double h[9])
 {
     const bzna_mxnet *x = &p->mxnet;
-    const double out[2] = { a.out_width, a.out_height }, given[2] = { a.in_width, a.in_height };
+    const double *out = a->out, *given = a->in;
     const double start[2] = { x->crop_x_start, x->crop_y_start };
     const int s = given[0] > given[1];
     double in[2] = { given[0], given[1] }, crop[2] = { out[0], out[1] }, canvas[2], size[2], shown[2];
@@ -12207,14 +12198,13 @@ static void bzi_warp_mxnet(bzna_random *random, const bzna_warp *p, bzna_affine 
         origin[i] = shrink * begin - x->pad_px + (step[i] - 1) / 2 -
                     (canvas[i] - (m[2 * i] * in[0] + m[2 * i + 1] * in[1])) / 2;
     }
+    memcpy(h, bzi_homography_none, sizeof bzi_homography_none);
     for (int i = 0; i < 2; i++) {                   /* m maps centers of pixels, the resize of the short edge edges */
         const double grow = given[i] / in[i];
         h[3 * i] = grow * inverse[2 * i] * step[0];
         h[3 * i + 1] = grow * inverse[2 * i + 1] * step[1];
         h[3 * i + 2] = grow * (inverse[2 * i] * origin[0] + inverse[2 * i + 1] * origin[1] + 0.5) - 0.5;
     }
-    h[6] = h[7] = 0;
-    h[8] = 1;
     const int flips[2] = { (int)bzi_draw_flip(random, p->flip_h), (int)bzi_draw_flip(random, p->flip_v) };
     for (int i = 0; i < 6; i++)
         if (i % 3 < 2 && flips[i % 3]) {
@@ -12241,18 +12231,6 @@ static void bzi_jitter_mxnet(bzna_random *random, const bzna_mxnet *x, bzna_tran
         t->bias[i] = (float)(t->bias[i] - illumination / contrast);
         t->scale[i] = (float)(t->scale[i] * contrast);
     }
-}
-
-#else
-
-static void bzi_warp_mxnet(bzna_random *random, const bzna_warp *p, bzna_affine a, double h[9])
-{
-    (void)random, (void)p, (void)a, (void)h;
-}
-
-static void bzi_jitter_mxnet(bzna_random *random, const bzna_mxnet *x, bzna_transform *t)
-{
-    (void)random, (void)x, (void)t;
 }
 
 #endif
@@ -12321,24 +12299,25 @@ static void bzi_draw_corners(bzna_random *random, double distortion, const doubl
 static void bzi_warp_draw(bzna_random *random, const bzna_warp *p, const uint32_t in[2], const uint32_t out[2],
                           double h[9])
 {
-    const bzna_affine sizes = { .in_width = in[0], .in_height = in[1], .out_width = out[0], .out_height = out[1] };
-    const double size[2] = { out[0], out[1] };
+    bzi_affine a = { .in = { in[0], in[1] }, .out = { out[0], out[1] } };
     double rotate, shear_x, shear_y, corners[4][2];
 
+#ifndef BENZINA_NO_MXNET
     if (p->kind == BZNA_WARP_MXNET)
-        bzi_warp_mxnet(random, p, sizes, h);
+        bzi_warp_mxnet(random, p, &a, h);
     else
-        bzi_warp_similarity(random, p, sizes, h);
+#endif
+        bzi_warp_similarity(random, p, &a, h);
 
     rotate = bzi_draw(random, p->rotate[0], p->rotate[1]);
     shear_x = bzi_draw(random, p->shear[0], p->shear[1]);
     shear_y = bzi_draw(random, p->shear[2], p->shear[3]);
     if (rotate != 0 || shear_x != 0 || shear_y != 0)
-        bzi_distort_affine(rotate, shear_x, shear_y, size, h);
+        bzi_distort_affine(rotate, shear_x, shear_y, a.out, h);
 
     if (p->perspective > 0 && bzi_draw_flip(random, p->perspective_p)) {
-        bzi_draw_corners(random, p->perspective, size, corners);
-        bzi_distort_perspective(corners, size, h);
+        bzi_draw_corners(random, p->perspective, a.out, corners);
+        bzi_distort_perspective(corners, a.out, h);
     }
 }
 
@@ -12364,26 +12343,29 @@ static bzna_status bzi_warp_check_effects(const bzna_warp *w, const char *where,
            SIMILARITY = 1 << BZNA_WARP_SIMILARITY, MXNET = 1 << BZNA_WARP_MXNET };
     const struct {
         const char *name;
-        int         set;              /* 1: the caller has set it */
-        uint32_t    kinds;            /* a bit for each kind that reads the field */
+        size_t      offset;           /* of the field, as the next one */
+        size_t      bytes;
+        uint32_t    kinds;            /* a bit for each kind that reads it */
     } fields[] = {
-        { "scale", bzi_is_set(w->scale), RANDOM | CENTER | SIMILARITY | MXNET },
-        { "scale[1]", w->scale[1] != 0, RANDOM | SIMILARITY | MXNET },
-        { "ratio", bzi_is_set(w->ratio), RANDOM | SIMILARITY | MXNET },
-        { "degrees", bzi_is_set(w->degrees), SIMILARITY | MXNET },
-        { "translate", bzi_is_set(w->translate), SIMILARITY },
-        { "resize", w->resize != 0, SIMILARITY },
-        { "keep_ratio", w->keep_ratio != 0, SIMILARITY },
-        { "random_crop", w->random_crop != 0, SIMILARITY | MXNET },
-        { "crops", w->crops != 0, RANDOM | CENTER | SIMILARITY },
-        { "perspective_p", w->perspective_p != 0, w->perspective != 0 ? ~0u : 0 },
-        { "mxnet.crop_x_start, crop_y_start", w->mxnet.crop_x_start || w->mxnet.crop_y_start,
-          w->mxnet.has_crop_start ? ~0u : 0 },
-        { "mxnet.shear_ratio to crop_y_start", !bzi_is_zero(&w->mxnet, offsetof(bzna_mxnet, hls)), MXNET },
+#define BZI_FIELD(member, kinds) { #member, offsetof(bzna_warp, member), sizeof w->member, kinds }
+        BZI_FIELD(scale, RANDOM | CENTER | SIMILARITY | MXNET),
+        BZI_FIELD(scale[1], RANDOM | SIMILARITY | MXNET),
+        BZI_FIELD(ratio, RANDOM | SIMILARITY | MXNET),
+        BZI_FIELD(degrees, SIMILARITY | MXNET),
+        BZI_FIELD(translate, SIMILARITY),
+        BZI_FIELD(resize, SIMILARITY),
+        BZI_FIELD(keep_ratio, SIMILARITY),
+        BZI_FIELD(random_crop, SIMILARITY | MXNET),
+        BZI_FIELD(crops, RANDOM | CENTER | SIMILARITY),
+        BZI_FIELD(perspective_p, w->perspective != 0 ? ~0u : 0),
+        BZI_FIELD(mxnet.crop_x_start, w->mxnet.has_crop_start ? MXNET : 0),
+        BZI_FIELD(mxnet.crop_y_start, w->mxnet.has_crop_start ? MXNET : 0),
+        { "mxnet.shear_ratio to crop_y_start", offsetof(bzna_warp, mxnet), offsetof(bzna_mxnet, hls), MXNET },
+#undef BZI_FIELD
     };
 
     for (size_t i = 0; i < BZI_LENGTH(fields); i++)
-        if (fields[i].set && !(fields[i].kinds >> w->kind & 1))
+        if (!(fields[i].kinds >> w->kind & 1) && !bzi_is_zero((const uint8_t *)w + fields[i].offset, fields[i].bytes))
             return BZI_MISUSE(err, "%s.%s: has no effect on this kind of warp (%u)", where, fields[i].name, w->kind);
 
     return BZNA_OK;
@@ -12406,45 +12388,33 @@ static const char *bzi_warp_fault(const bzna_warp *w)
     return NULL;
 }
 
-/* The defaults of a kind of warp, by BZNA_WARP_... */
-static const struct bzi_warp_defaults {
-    double   scale[2];
-    double   ratio[2];
-    uint32_t crops;
-    uint32_t resize;
-    uint32_t keep_ratio;
-    uint32_t random_crop;
-} bzi_warp_defaults[] = {
-    [BZNA_WARP_CENTER_RESIZED_CROP] = { { 1, 1 }, { 0, 0 }, BZNA_CROPS_TORCHVISION, 1, 1, 0 },
-    [BZNA_WARP_RANDOM_RESIZED_CROP] = { { 0.08, 1 }, { 3.0 / 4, 4.0 / 3 }, BZNA_CROPS_TORCHVISION, 1, 0, 1 },
-    [BZNA_WARP_NONE] = { .scale = { 1, 1 }, .crops = BZNA_CROPS_BENZINA },
-    [BZNA_WARP_SIMILARITY] = { .scale = { 1, 1 }, .crops = BZNA_CROPS_BENZINA },
-    [BZNA_WARP_MXNET] = { .scale = { 1, 1 }, .ratio = { 1, 1 }, .crops = BZNA_CROPS_BENZINA },
-};
-
 /* Checks a warp, and fills in its defaults. Both numbers of a CENTER_RESIZED_CROP's scale become its edge. where: what
  * messages call the warp. */
 static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, bzna_warp *w, bzna_error *err)
 {
+    const uint32_t is_center = given->kind == BZNA_WARP_CENTER_RESIZED_CROP;
+    const uint32_t is_random = given->kind == BZNA_WARP_RANDOM_RESIZED_CROP;
     const char *fault;
-    const struct bzi_warp_defaults *d;
 
     if (bzi_warp_check(given, where, err) != BZNA_OK || bzi_warp_check_effects(given, where, err) != BZNA_OK)
         return err->status;
 
-    d = &bzi_warp_defaults[given->kind];
     *w = *given;
-    if (!bzi_is_set(w->scale))
-        memcpy(w->scale, d->scale, sizeof w->scale);
-    else if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP)
+    if (!bzi_is_set(w->scale)) {
+        w->scale[0] = is_random ? 0.08 : 1;
+        w->scale[1] = 1;
+    } else if (is_center) {
         w->scale[1] = w->scale[0];
-    if (!bzi_is_set(w->ratio))
-        memcpy(w->ratio, d->ratio, sizeof w->ratio);
+    }
+    if (!bzi_is_set(w->ratio) && (is_random || w->kind == BZNA_WARP_MXNET)) {
+        w->ratio[0] = is_random ? 3.0 / 4 : 1;
+        w->ratio[1] = is_random ? 4.0 / 3 : 1;
+    }
 
-    w->crops = bzi_default(w->crops, d->crops);
-    w->resize |= d->resize;
-    w->keep_ratio |= d->keep_ratio;
-    w->random_crop |= d->random_crop;
+    w->crops = bzi_default(w->crops, is_random || is_center ? BZNA_CROPS_TORCHVISION : BZNA_CROPS_BENZINA);
+    w->resize |= is_random | is_center;
+    w->keep_ratio |= is_center;
+    w->random_crop |= is_random;
     if (w->perspective > 0 && w->perspective_p == 0)
         w->perspective_p = 0.5;
 
@@ -12502,8 +12472,11 @@ static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, const bzn
         }
 
     t->grayscale = bzi_draw_flip(random, j->grayscale) ? 1 : t->grayscale;
+#ifndef BENZINA_NO_MXNET
     if (mxnet)
         bzi_jitter_mxnet(random, mxnet, t);
+#endif
+    (void)mxnet;
 }
 
 /* Finds the luma weights of red and blue for a matrix code point (ISO/IEC 23091-2, table 4). An unspecified matrix is
@@ -12657,12 +12630,12 @@ static bzna_status bzi_transform_check_operations(const bzna_transform *t, bzna_
 static const char *bzi_operation_fault(const bzna_operation *o)
 {
     const bzi_op_kind *known = bzi_op_find(o->kind);
-    const int sized = known && (known->traits & BZI_OP_SIZED), covers = known && (known->traits & BZI_OP_COVERS);
     const int erases = o->kind == BZNA_OP_ERASE, is_grid = o->kind == BZNA_OP_GRID_MASK;
-    const double most = o->sign && known ? fmin(known->most, -known->least) : known ? known->most : 0;
 
     if (!known)
         return "kind";
+    const uint32_t sized = known->traits & BZI_OP_SIZED, covers = known->traits & BZI_OP_COVERS;
+    const double most = o->sign ? fmin(known->most, -known->least) : known->most;
     if (o->sign > 1 || (o->sign && !sized))
         return "sign";
     if (!bzi_within(o->magnitude, 2, sized ? known->least : -FLT_MAX, sized ? most : FLT_MAX))
@@ -12789,17 +12762,16 @@ static void bzi_draw_erase(bzna_random *random, const bzna_policy *p, const bzna
 
     for (int i = 0; i < 10; i++) {
         const double share = bzi_draw_magnitude(random, p, o), ratio = bzi_draw_log(random, low, high);
-        const double height = rint(sqrt(out[0] * out[1] * share * ratio));
-        const double width = rint(sqrt(out[0] * out[1] * share / ratio));
+        const double area = out[0] * out[1] * share, edge[2] = { rint(sqrt(area / ratio)), rint(sqrt(area * ratio)) };
 
         d->magnitude = (float)share;
-        if (width < out[0] && height < out[1]) {
-            d->area[1] = (int32_t)bzi_draw_integer(random, 0, out[1] - height);
-            d->area[0] = (int32_t)bzi_draw_integer(random, 0, out[0] - width);
-            d->area[2] = d->area[0] + (int32_t)width;
-            d->area[3] = d->area[1] + (int32_t)height;
-            break;
+        if (!(edge[0] < out[0] && edge[1] < out[1]))
+            continue;
+        for (int k = 1; k >= 0; k--) {                      /* the top is drawn first */
+            d->area[k] = (int32_t)bzi_draw_integer(random, 0, out[k] - edge[k]);
+            d->area[2 + k] = d->area[k] + (int32_t)edge[k];
         }
+        break;
     }
 
     for (int i = 0; i < 2 && o->noise > 0; i++)
@@ -12850,30 +12822,27 @@ static void bzi_augment_move(const bzna_drawn *d, const double out[2], int beyon
 {
     const double by = d->magnitude, c = bzi_math_cos(by), s = bzi_math_sin(by);
     const double x = (out[0] - 1) / 2, y = (out[1] - 1) / 2;
-    double m[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 }, clip[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
+    const int axis = d->kind == BZNA_OP_SHEAR_Y || d->kind == BZNA_OP_TRANSLATE_Y || d->kind == BZNA_OP_TRANSLATE_Y_PX;
+    const int is_share = d->kind == BZNA_OP_TRANSLATE_X || d->kind == BZNA_OP_TRANSLATE_Y;
+    const double turn[9] = { c, -s, x - c * x + s * y, s, c, y - s * x - c * y, 0, 0, 1 };
+    double m[9], clip[9];
 
-    if (d->kind == BZNA_OP_SHEAR_X) {
-        m[1] = by;
-        m[2] = by / 2;
-    } else if (d->kind == BZNA_OP_SHEAR_Y) {
-        m[3] = by;
-        m[5] = by / 2;
-    } else if (d->kind == BZNA_OP_ROTATE) {
-        const double turn[9] = { c, -s, x - c * x + s * y, s, c, y - s * x - c * y, 0, 0, 1 };
-        memcpy(m, turn, sizeof m);
-    } else {
-        const int axis = d->kind == BZNA_OP_TRANSLATE_Y || d->kind == BZNA_OP_TRANSLATE_Y_PX;
-        const int is_share = d->kind == BZNA_OP_TRANSLATE_X || d->kind == BZNA_OP_TRANSLATE_Y;
+    memcpy(m, d->kind == BZNA_OP_ROTATE ? turn : bzi_homography_none, sizeof m);
+    if (d->kind == BZNA_OP_SHEAR_X || d->kind == BZNA_OP_SHEAR_Y) {
+        m[1 + 2 * axis] = by;
+        m[2 + 3 * axis] = by / 2;
+    } else if (d->kind != BZNA_OP_ROTATE) {
         m[2 + 3 * axis] = -trunc(by * (is_share ? out[axis] : 1));
     }
 
     bzi_homography_multiply(t->homography, m, t->homography);
     if (beyond_crop)
         return;
-    if (!bzi_is_zero(t->clip, sizeof t->clip))
-        memcpy(clip, t->clip, sizeof t->clip);
-    else
+    memcpy(clip, bzi_homography_none, sizeof clip);
+    if (bzi_is_zero(t->clip, sizeof t->clip))
         memcpy(t->clip_size, out, sizeof t->clip_size);
+    else
+        memcpy(clip, t->clip, sizeof t->clip);
     bzi_homography_multiply(clip, m, clip);
     memcpy(t->clip, clip, sizeof t->clip);
 }
@@ -12946,88 +12915,6 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
     }
 }
 
-/* --- Policies that are well known --- */
-
-#define BZI_SIZED(kind_, sign_, from, to) { .kind = BZNA_OP_##kind_, .sign = sign_, .magnitude = { from, to } }
-
-/* The operations of RandAugment and of TrivialAugment, with their largest magnitudes. */
-#define BZI_CHOICES(shear, move, distance, degrees, color, bits)                                                       \
-    { { .kind = BZNA_OP_IDENTITY }, BZI_SIZED(SHEAR_X, 1, 0, shear), BZI_SIZED(SHEAR_Y, 1, 0, shear),                  \
-      BZI_SIZED(TRANSLATE_X##move, 1, 0, distance), BZI_SIZED(TRANSLATE_Y##move, 1, 0, distance),                      \
-      BZI_SIZED(ROTATE, 1, 0, degrees), BZI_SIZED(BRIGHTNESS, 1, 0, color), BZI_SIZED(SATURATION, 1, 0, color),        \
-      BZI_SIZED(CONTRAST, 1, 0, color), BZI_SIZED(SHARPNESS, 1, 0, color), BZI_SIZED(POSTERIZE, 0, 8, bits),           \
-      BZI_SIZED(SOLARIZE, 0, 255, 0), { .kind = BZNA_OP_AUTOCONTRAST }, { .kind = BZNA_OP_EQUALIZE } }
-
-static const bzna_operation bzi_rand_augment[] = BZI_CHOICES(0.3f, , 150.0f / 331, 30, 0.9f, 4);
-static const bzna_operation bzi_trivial_wide[] = BZI_CHOICES(0.99f, _PX, 32, 135, 0.99f, 2);
-
-/* Operations of AutoAugment, with their probability, and one of 10 magnitudes. */
-#define BZI_AUTO(kind_, sign_, p, value) { .kind = BZNA_OP_##kind_, .sign = sign_, .probability = p, \
-                                           .magnitude = { value, value } }
-#define BZI_AUTO_POSTERIZE(p, bits) BZI_AUTO(POSTERIZE, 0, p, bits)
-#define BZI_AUTO_SOLARIZE(p, bin)   BZI_AUTO(SOLARIZE, 0, p, 255 - 255 * bin / 9.0f)
-#define BZI_AUTO_ROTATE(p, bin)     BZI_AUTO(ROTATE, 1, p, 30 * bin / 9.0f)
-#define BZI_AUTO_COLOR(p, bin)      BZI_AUTO(SATURATION, 1, p, 0.9f * bin / 9)
-#define BZI_AUTO_CONTRAST(p, bin)   BZI_AUTO(CONTRAST, 1, p, 0.9f * bin / 9)
-#define BZI_AUTO_SHARPNESS(p, bin)  BZI_AUTO(SHARPNESS, 1, p, 0.9f * bin / 9)
-#define BZI_AUTO_SHEAR_X(p, bin)    BZI_AUTO(SHEAR_X, 1, p, 0.3f * bin / 9)
-#define BZI_AUTO_PLAIN(kind_, p)    { .kind = BZNA_OP_##kind_, .probability = p }
-
-static const bzna_operation bzi_auto_imagenet[] = {
-    BZI_AUTO_POSTERIZE(0.4f, 4), BZI_AUTO_ROTATE(0.6f, 9),
-    BZI_AUTO_SOLARIZE(0.6f, 5), BZI_AUTO_PLAIN(AUTOCONTRAST, 0.6f),
-    BZI_AUTO_PLAIN(EQUALIZE, 0.8f), BZI_AUTO_PLAIN(EQUALIZE, 0.6f),
-    BZI_AUTO_POSTERIZE(0.6f, 5), BZI_AUTO_POSTERIZE(0.6f, 5),
-    BZI_AUTO_PLAIN(EQUALIZE, 0.4f), BZI_AUTO_SOLARIZE(0.2f, 4),
-    BZI_AUTO_PLAIN(EQUALIZE, 0.4f), BZI_AUTO_ROTATE(0.8f, 8),
-    BZI_AUTO_SOLARIZE(0.6f, 3), BZI_AUTO_PLAIN(EQUALIZE, 0.6f),
-    BZI_AUTO_POSTERIZE(0.8f, 6), BZI_AUTO_PLAIN(EQUALIZE, 1),
-    BZI_AUTO_ROTATE(0.2f, 3), BZI_AUTO_SOLARIZE(0.6f, 8),
-    BZI_AUTO_PLAIN(EQUALIZE, 0.6f), BZI_AUTO_POSTERIZE(0.4f, 5),
-    BZI_AUTO_ROTATE(0.8f, 8), BZI_AUTO_COLOR(0.4f, 0),
-    BZI_AUTO_ROTATE(0.4f, 9), BZI_AUTO_PLAIN(EQUALIZE, 0.6f),
-    BZI_AUTO_PLAIN(IDENTITY, 1), BZI_AUTO_PLAIN(EQUALIZE, 0.8f),      /* the first is an EQUALIZE of probability 0 */
-    BZI_AUTO_PLAIN(INVERT, 0.6f), BZI_AUTO_PLAIN(EQUALIZE, 1),
-    BZI_AUTO_COLOR(0.6f, 4), BZI_AUTO_CONTRAST(1, 8),
-    BZI_AUTO_ROTATE(0.8f, 8), BZI_AUTO_COLOR(1, 2),
-    BZI_AUTO_COLOR(0.8f, 8), BZI_AUTO_SOLARIZE(0.8f, 7),
-    BZI_AUTO_SHARPNESS(0.4f, 7), BZI_AUTO_PLAIN(INVERT, 0.6f),
-    BZI_AUTO_SHEAR_X(0.6f, 5), BZI_AUTO_PLAIN(EQUALIZE, 1),
-    BZI_AUTO_COLOR(0.4f, 0), BZI_AUTO_PLAIN(EQUALIZE, 0.6f),
-    BZI_AUTO_PLAIN(EQUALIZE, 0.4f), BZI_AUTO_SOLARIZE(0.2f, 4),
-    BZI_AUTO_SOLARIZE(0.6f, 5), BZI_AUTO_PLAIN(AUTOCONTRAST, 0.6f),
-    BZI_AUTO_PLAIN(INVERT, 0.6f), BZI_AUTO_PLAIN(EQUALIZE, 1),
-    BZI_AUTO_COLOR(0.6f, 4), BZI_AUTO_CONTRAST(1, 8),
-    BZI_AUTO_PLAIN(EQUALIZE, 0.8f), BZI_AUTO_PLAIN(EQUALIZE, 0.6f),
-};
-
-/* Makes a policy that is well known. Returns 0 if there is no such one. */
-static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *p)
-{
-    const int is_rand = preset == BZNA_PRESET_RAND_AUGMENT;
-
-    memset(p, 0, sizeof *p);
-    if (preset > BZNA_PRESET_AUTO_IMAGENET || draws > (is_rand ? BZNA_OPERATIONS_MAX : 0) ||
-        magnitude > (is_rand ? 30 : 0))
-        return 0;
-
-    p->apply = BZNA_POLICY_CHOOSE;
-    if (preset == BZNA_PRESET_AUTO_IMAGENET) {
-        p->operations = bzi_auto_imagenet;
-        p->operation_count = BZI_LENGTH(bzi_auto_imagenet);
-        p->group_size = 2;
-        return 1;
-    }
-
-    p->operations = is_rand ? bzi_rand_augment : bzi_trivial_wide;
-    p->operation_count = BZI_LENGTH(bzi_rand_augment);
-    p->draws = is_rand ? bzi_default(draws, 2) : 1;
-    p->bins = 31;
-    p->bin[0] = magnitude;
-    p->bin[1] = is_rand ? magnitude : 30;
-    return 1;
-}
-
 #else
 
 /* In this build transforms with operations are refused, and settings with policies, so that none are ever drawn. */
@@ -13043,15 +12930,6 @@ static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *w
     (void)moves;
     return a->policies || a->policy_count ? BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s: this build has no policies "
                                                      "(BENZINA_NO_AUGMENT)", where) : BZNA_OK;
-}
-
-static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, const uint32_t size[2],
-                             bzna_transform *t)
-{
-    (void)random;
-    (void)a;
-    (void)size;
-    (void)t;
 }
 #endif
 
@@ -17366,7 +17244,7 @@ typedef struct bzi_pace {
 typedef struct bzi_output {
     char              name[BZNA_NAME_MAX];
     char              where[40];      /* how errors name its settings: "loader_config.extra_outputs[3]" */
-    char              group[40];      /* and the struct that has its warp, filter, color and augment */
+    const char       *group;          /* and the struct that has its warp, filter, color and augment */
     bzna_output       shape;          /* of one picture */
     uint32_t          views;          /* of each sample */
     uint32_t          random;         /* the random numbers of its first view are forked with this */
@@ -19258,10 +19136,12 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
             bzi_jitter_draw(&random, &output->jitter, output->own_warp ? &output->warp.mxnet : NULL, transform);
             views->fixed &= bzi_random_is_fresh(&random);
         }
+#ifndef BENZINA_NO_AUGMENT
         if (output->augment.policy_count && (output->own_warp || output->own_augment)) {
             random = bzi_item_random(item, BZNA_RANDOM_AUGMENT, number);
             bzi_augment_draw(&random, &output->augment, out, transform);
         }
+#endif
         if (output->own_warp && setup->config.pipeline.transform &&
             bzi_view_ask(item, view, picture, transform, err) != BZNA_OK)
             return err->status;
@@ -22509,17 +22389,18 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 
 
 /* ==== 85. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 9, 12, 47-50, 84.
+ * Calls: rooms 2, 8-9, 12, 47-50, 84.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
 static int bzi_name_is(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
-/* Takes the mean image. It must have the output's channels and size, and nothing else may be subtracted. */
-static bzna_status bzi_setup_mean(const bzna_loader_color *c, bzi_output *output, bzna_error *err)
+/* Copies the mean image. It must have the output's channels and size, and nothing else may be subtracted. */
+static bzna_status bzi_setup_mean(bzi_setup *setup, const bzna_loader_color *c, bzi_output *output, bzna_error *err)
 {
     const bzna_output *o = &output->shape;
-    const uint64_t bytes = (uint64_t)bzi_channels(o->channels) * o->width * o->height * sizeof(float);
+    const uint64_t count = (uint64_t)bzi_channels(o->channels) * o->width * o->height;
+    float *mean;
 
     if (!c->mean_image && !c->mean_image_bytes)
         return BZNA_OK;
@@ -22527,13 +22408,47 @@ static bzna_status bzi_setup_mean(const bzna_loader_color *c, bzi_output *output
         if (c->mean[i] != 0 || c->bias[i] != 0)
             return BZI_MISUSE(err, "%s.color.mean_image: not together with mean or bias", output->group);
 
-    if (!c->mean_image || c->mean_image_bytes != bytes)
+    output->mean_bytes = count * sizeof *mean;
+    if (!c->mean_image || c->mean_image_bytes != output->mean_bytes)
         return BZI_MISUSE(err, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", output->group,
                           output->own_color ? "color.mean_image_bytes" : "color: the first output's mean image",
                           (bzi_llu)c->mean_image_bytes, c->mean_image ? "" : " at NULL",
-                          (bzi_llu)bytes, bzi_channels(o->channels), o->height, o->width);
-    output->mean = (void *)(uintptr_t)c->mean_image;
-    output->mean_bytes = bytes;
+                          (bzi_llu)output->mean_bytes, bzi_channels(o->channels), o->height, o->width);
+
+    if (!(output->mean = mean = bzi_arena_copy(&setup->lent, c->mean_image, count, sizeof *mean)))
+        return bzi_fail_memory(err, "a mean image");
+    for (uint64_t k = 0; k < count; k++)
+        if (!isfinite(mean[k]))
+            return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", output->group, (bzi_llu)k);
+    output->mean_hash = bzi_hash_numbers(BZI_HASH_START, mean, (size_t)output->mean_bytes, sizeof *mean);
+    return BZNA_OK;
+}
+
+/* Copies an output's policies with their operations, and hashes them without addresses and reserved words. */
+static bzna_status bzi_setup_policies(bzi_setup *setup, bzi_output *output, bzna_error *err)
+{
+    const bzna_loader_augment *given = &output->augment;
+    bzna_policy *policies;
+    uint64_t hash;
+
+    if (!given->policy_count)
+        return BZNA_OK;
+    policies = bzi_arena_copy(&setup->lent, given->policies, given->policy_count, sizeof *policies);
+    hash = bzi_hash_numbers(BZI_HASH_START, &given->beyond_crop, sizeof given->beyond_crop, 4);
+    for (uint32_t i = 0; i < given->policy_count && policies; i++) {
+        bzna_policy *p = &policies[i];
+        hash = bzi_hash_numbers(hash, &p->operation_count,
+                                offsetof(bzna_policy, reserved) - offsetof(bzna_policy, operation_count), 4);
+        hash = bzi_hash_numbers(hash, p->operations, p->operation_count * sizeof *p->operations, 4);
+        if (!(p->operations = bzi_arena_copy(&setup->lent, p->operations, p->operation_count, sizeof *p->operations)))
+            policies = NULL;
+    }
+    if (!policies)
+        return bzi_fail_memory(err, "policies");
+
+    output->augment.policies = policies;
+    output->augment_hash = hash;
+    setup->drawn_views = 1;
     return BZNA_OK;
 }
 
@@ -22560,6 +22475,7 @@ static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, uint32_t p
                           "otherwise", output->where);
 
     output->kernel = bzi_output_make(&output->shape);
+    output->kernel.mean = (uint64_t)(uintptr_t)output->mean;
     output->picture_bytes = bzi_output_bytes(&output->shape);
     output->offset = (setup->data_bytes + 255) & ~(uint64_t)255;
     setup->data_bytes = output->offset + bytes * setup->config.output.batch_size;    /* below 2^60 */
@@ -22612,7 +22528,7 @@ static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *
     bzi_string_copy(output->where, sizeof output->where, "loader_config.output");
     if (number)
         snprintf(output->where, sizeof output->where, "loader_config.extra_outputs[%u]", number - 1);
-    bzi_string_copy(output->group, sizeof output->group, number ? output->where : "loader_config");
+    output->group = number ? output->where : "loader_config";
     if (number && bzi_settings_check(BZI_OF_extra_output, e, output->where, err) != BZNA_OK)
         return err->status;
 
@@ -22621,11 +22537,12 @@ static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *
     if (bzi_setup_shape(setup, e, output, err) != BZNA_OK ||
         bzi_loader_check_colors(output->group, filter, color, &output->transform, err) != BZNA_OK ||
         bzi_transform_check(&output->transform, err) != BZNA_OK ||
-        bzi_setup_mean(color, output, err) != BZNA_OK ||
+        bzi_setup_mean(setup, color, output, err) != BZNA_OK ||
         (e->warp &&
          bzi_warp_resolve(e->warp, bzi_setting_name(text, output->group, "warp"), &output->warp, err) != BZNA_OK) ||
         (e->augment && bzi_augment_check(e->augment, bzi_setting_name(text, output->group, "augment"), e->warp != NULL,
-                                         err) != BZNA_OK))
+                                         err) != BZNA_OK) ||
+        bzi_setup_policies(setup, output, err) != BZNA_OK)
         return err->status;
 
     for (uint32_t i = 0; i < number; i++)
@@ -22652,6 +22569,7 @@ static bzna_status bzi_setup_outputs(bzi_setup *setup, bzna_error *err)
     status = bzi_setup_output(setup, &first, err);
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++)
         status = bzi_setup_output(setup, &given->ptr[i], err);
+    setup->drawn_views *= setup->view_count;
     return status;
 }
 
@@ -22807,69 +22725,6 @@ static bzna_status bzi_setup_take_jpeg(bzi_setup *setup, bzna_error *err)
     return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.decode.jpeg");
 }
 
-/* Copies the caller's mean image of an output. */
-static bzna_status bzi_output_copy_mean(bzi_arena *lent, bzi_output *output, bzna_error *err)
-{
-    const uint64_t count = output->mean_bytes / sizeof(float);
-    const float *mean = output->mean = bzi_arena_copy(lent, output->mean, count, sizeof *mean);
-
-    if (!mean)
-        return bzi_fail_memory(err, "a mean image");
-
-    for (uint64_t k = 0; k < count; k++)
-        if (!isfinite(mean[k]))
-            return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", output->group, (bzi_llu)k);
-    output->mean_hash = bzi_hash_numbers(BZI_HASH_START, mean, (size_t)output->mean_bytes, sizeof *mean);
-    output->kernel.mean = (uint64_t)(uintptr_t)mean;
-    return BZNA_OK;
-}
-
-/* Copies the caller's policies of an output into one block: policies, then their operations. */
-static bzna_status bzi_output_copy_policies(bzi_arena *lent, bzi_output *output, bzna_error *err)
-{
-    const bzna_policy *given = output->augment.policies;
-    const uint32_t count = output->augment.policy_count;
-    uint64_t bytes = count * sizeof *given;
-    bzna_policy *policies;
-    bzna_operation *operations;
-
-    for (uint32_t i = 0; i < count; i++)
-        bytes += given[i].operation_count * sizeof *operations;
-    if (!(output->augment.policies = policies = bzi_arena_zero(lent, bytes, 1)))
-        return bzi_fail_memory(err, "policies");
-
-    operations = (bzna_operation *)(void *)(policies + count);
-    output->augment_hash = bzi_hash_numbers(BZI_HASH_START, &output->augment.beyond_crop, sizeof(uint32_t), 4);
-    for (uint32_t i = 0; i < count; i++) {
-        policies[i] = given[i];
-        memcpy(operations, given[i].operations, given[i].operation_count * sizeof *operations);
-        /* without the address, and without reserved words */
-        output->augment_hash = bzi_hash_numbers(output->augment_hash, &policies[i].operation_count,
-                                                offsetof(bzna_policy, reserved) -
-                                                offsetof(bzna_policy, operation_count), 4);
-        output->augment_hash = bzi_hash_numbers(output->augment_hash, operations,
-                                                given[i].operation_count * sizeof *operations, 4);
-        policies[i].operations = operations;
-        operations += given[i].operation_count;
-    }
-    return BZNA_OK;
-}
-
-/* Copies what outputs have of the caller's. */
-static bzna_status bzi_setup_copy_outputs(bzi_setup *setup, bzna_error *err)
-{
-    for (uint32_t i = 0; i < setup->output_count; i++) {
-        bzi_output *output = &setup->outputs[i];
-        const uint32_t has_policies = output->augment.policy_count;
-
-        if ((output->mean && bzi_output_copy_mean(&setup->lent, output, err) != BZNA_OK) ||
-            (has_policies && bzi_output_copy_policies(&setup->lent, output, err) != BZNA_OK))
-            return err->status;
-        setup->drawn_views = has_policies ? setup->view_count : setup->drawn_views;
-    }
-    return BZNA_OK;
-}
-
 /* Takes the consumer's stream, or makes one. Copies the mean images to the device; batches are written after what is
  * enqueued here. Makes the lanes' scratch memory, so that none is made while they run: for views of the largest output,
  * if policies or a callback may give them operations on pixels. Pre: in the CUDA context. */
@@ -23002,8 +22857,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     queues->has_locks = (uint32_t)bzi_os_locks_init(&queues->mutex, BZI_RANK_LOADER, queues->wake, BZI_ROLES);
     if (!queues->has_locks)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-    if (bzi_setup_copy_outputs(setup, err) != BZNA_OK ||
-        bzi_setup_decide(setup, err) != BZNA_OK ||
+    if (bzi_setup_decide(setup, err) != BZNA_OK ||
         (setup->config.decode.jpeg == BZNA_DECODER_NVDEC && bzi_setup_take_jpeg(setup, err) != BZNA_OK) ||
         bzi_setup_check_pictures(setup, err) != BZNA_OK ||
         bzi_setup_make_picks(setup, err) != BZNA_OK ||
@@ -23073,31 +22927,26 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 /* ==== 87. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
-/* Returns how many bytes of an error a caller's struct takes: whole members, and as much of the message as fits. */
+/* Returns how many bytes of an error a caller's struct takes. One without room for a message takes none. */
 static uint32_t bzi_api_error_room(uint64_t struct_size)
 {
     const uint32_t most = sizeof(bzna_error), room = struct_size ? (uint32_t)bzi_min(struct_size, most) : most;
 
-    if (room > offsetof(bzna_error, message))
-        return room;
-    return room < offsetof(bzna_error, native_code) ? room & ~7u : room & ~3u;
+    return room > offsetof(bzna_error, message) ? room : 0;
 }
 
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
 BZI_COLD
 static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status status)
 {
-    uint32_t room;
+    const uint32_t room = out ? bzi_api_error_room(out->struct_size) : 0;
 
-    if (status >= 0 || !out)
+    if (status >= 0 || !room)
         return status;
 
-    room = bzi_api_error_room(out->struct_size);
     err->status = status;
-    if (room > offsetof(bzna_error, message)) {
-        err->message[room - offsetof(bzna_error, message) - 1] = 0;
-        bzi_text_trim(err->message);
-    }
+    err->message[room - offsetof(bzna_error, message) - 1] = 0;
+    bzi_text_trim(err->message);
     bzi_struct_out(out, room, err, sizeof *err);
     return status;
 }
@@ -23146,10 +22995,10 @@ static bzna_status bzi_api_check_timeout(int64_t timeout_ns, const char *call, b
     return (object) ? BZNA_E_STATE : BZNA_OK
 
 /* Copies an answer to the caller's struct, as far as that has room. */
-static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known, bzna_error *err)
+static bzna_status bzi_api_out(const char *name, void *out, size_t given, void *all, size_t known, bzna_error *err)
 {
     if (given < sizeof(uint32_t) || given > UINT32_MAX)
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: %llu bytes is not the size of a struct",
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: struct_size: %llu bytes is not the size of a struct", name,
                         (bzi_llu)given);
     bzi_struct_out(out, given, all, known);
     return BZNA_OK;
@@ -23162,8 +23011,10 @@ static bzna_status bzi_api_logged(bzi_host *host, bzna_status status)
     return status;
 }
 
-/* Ends a function that answers with `all`. */
-#define BZI_API_ANSWER(to) BZI_API_NEED(to); BZI_API_END(bzi_api_out((to), struct_size, &all, sizeof all, &e))
+/* Ends a function that answers with `all`: to a struct whose size is an argument, or stands in the struct. */
+#define BZI_API_ANSWER_SIZED(to, size) BZI_API_END(bzi_api_out(#to, (to), (size), &all, sizeof all, &e))
+#define BZI_API_ANSWER(to)     BZI_API_NEED(to); BZI_API_ANSWER_SIZED(to, struct_size)
+#define BZI_API_ANSWER_OVER(to) BZI_API_ANSWER_SIZED(to, (to)->struct_size)
 
 BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size)
 {
@@ -23517,7 +23368,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
-    bzna_track_info all = { .struct_size = 0 };
+    bzna_track_info all;
     const bzi_container *c;
     const bzi_track *found;
 
@@ -23527,10 +23378,12 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
     if (track >= c->info.track_count)
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no track %u", c->name, track);
     found = &c->tracks[track];
-    all.handler = found->handler;
-    all.format = found->format;
-    all.flags = found->flags;
-    all.sample_count = found->table.sample_count;
+    all = (bzna_track_info){
+        .handler = found->handler,
+        .format = found->format,
+        .flags = found->flags,
+        .sample_count = found->table.sample_count,
+    };
     memcpy(all.name, found->name, sizeof all.name);
     memcpy(all.mime, found->mime, sizeof all.mime);
     BZI_API_ANSWER(info);
@@ -23595,8 +23448,7 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
     BZI_API_BEGIN_WITH(dataset);
 
     BZI_API_FIND(c, &local);
-    if (bzi_container_sample(c, local, BZI_LOOK_PLACE, &all, &e) != BZNA_OK)
-        BZI_API_END(e.status);
+    BZI_API_TRY(bzi_container_sample(c, local, BZI_LOOK_PLACE, &all, &e));
     all.index = index;
     BZI_API_ANSWER(sample);
 }
@@ -23607,17 +23459,15 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     const bzi_container *c;
     const bzi_span room = { buffer, capacity };
     const bzi_pick pick = { .name = field };
-    bzi_image all;
+    bzi_image found;
+    bzna_image all;
 
     BZI_API_BEGIN_WITH(dataset, buffer, image);
-    if (image->struct_size < sizeof(uint32_t))
-        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
 
     BZI_API_FIND(c, &index);
-    if (bzi_container_look_image(c, index, &pick, &room, &all, &e) != BZNA_OK)
-        BZI_API_END(e.status);
-    bzi_struct_out(image, image->struct_size, &all.coded, sizeof all.coded);
-    return BZNA_OK;
+    BZI_API_TRY(bzi_container_look_image(c, index, &pick, &room, &found, &e));
+    all = found.coded;
+    BZI_API_ANSWER_OVER(image);
 }
 
 BZI_COLD
@@ -23632,8 +23482,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
     BZI_API_BEGIN_WITH(dataset);
 
     BZI_API_FIND(c, &index);
-    if (bzi_container_look_image(c, index, &pick, NULL, &image, &e) != BZNA_OK)
-        BZI_API_END(e.status);
+    BZI_API_TRY(bzi_container_look_image(c, index, &pick, NULL, &image, &e));
     all = bzi_image_info(&image);
     BZI_API_ANSWER(info);
 }
@@ -23706,8 +23555,6 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     bzna_picture all;
 
     BZI_API_BEGIN_WITH(decoder, picture);
-    if (picture->struct_size < sizeof(uint32_t))
-        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "picture.struct_size: not set");
 
     BZI_API_TRY(bzi_image_take(&whole, image, "image", &e));
 
@@ -23715,40 +23562,37 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     BZI_API_TRY(bzi_own_prepare(&decoder->software.own, &alone, &e));
     BZI_API_TRY(bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e));
     BZI_API_TRY(bzi_software_decode(&decoder->software, &alone.coded, &format, bzi_picture_all(&all), &all, &e));
-    bzi_struct_out(picture, picture->struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_ANSWER_OVER(picture);
 }
 
 BZNA_API bzna_status bzna_image_inspect(const bzna_image *image, bzna_codec_shape *shape, bzna_error *err)
 {
-    bzna_codec_shape all = { .struct_size = sizeof all };
+    bzna_codec_shape all;
     bzna_image whole;
     bzi_image alone;
     bzi_format format;
     bzna_picture picture;
 
     BZI_API_BEGIN_WITH(shape);
-    if (shape->struct_size < sizeof(uint32_t))
-        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "shape.struct_size: not set");
     BZI_API_TRY(bzi_image_take(&whole, image, "image", &e));
     alone = bzi_image_alone(&whole);
     alone.otherwise.present = 0;
     BZI_API_TRY(bzi_picture_describe(&alone, UINT32_MAX, &format, &picture, &e));
 
-    all.width = picture.frame_width;
-    all.height = picture.frame_height;
-    all.pixels = format.chroma_format ? BZNA_PIXELS_YCBCR : BZNA_PIXELS_GRAY;
-    all.depth = picture.depth;
-    all.chroma_shift_x = picture.chroma_shift_x;
-    all.chroma_shift_y = picture.chroma_shift_y;
-    all.chroma_left = picture.chroma_left;
-    all.chroma_top = picture.chroma_top;
-    all.color = picture.color;
-    all.orientation = picture.orientation;
-    all.crop = (bzna_rectangle){ picture.crop_x, picture.crop_y, picture.crop_x + picture.width,
-                                 picture.crop_y + picture.height };
-    bzi_struct_out(shape, shape->struct_size, &all, sizeof all);
-    return BZNA_OK;
+    all = (bzna_codec_shape){
+        .width = picture.frame_width,
+        .height = picture.frame_height,
+        .pixels = format.chroma_format ? BZNA_PIXELS_YCBCR : BZNA_PIXELS_GRAY,
+        .depth = picture.depth,
+        .chroma_shift_x = picture.chroma_shift_x,
+        .chroma_shift_y = picture.chroma_shift_y,
+        .chroma_left = picture.chroma_left,
+        .chroma_top = picture.chroma_top,
+        .color = picture.color,
+        .orientation = picture.orientation,
+        .crop = { picture.crop_x, picture.crop_y, picture.crop_x + picture.width, picture.crop_y + picture.height },
+    };
+    BZI_API_ANSWER_OVER(shape);
 }
 
 /* --- Random numbers, transforms --- */
@@ -23804,21 +23648,10 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
 
     bzi_transform_resolve(&all);
     bzi_jitter_draw(random, jitter, &colors.mxnet, &all);
-    bzi_struct_out(transform, transform->struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_ANSWER_OVER(transform);
 }
 
 #ifndef BENZINA_NO_AUGMENT
-BZI_COLD
-BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *policy,
-                                        bzna_error *err)
-{
-    BZI_API_BEGIN_WITH(policy);
-    if (!bzi_policy_preset(preset, draws, magnitude, policy))
-        BZI_API_MISUSE("there is no preset %u of %u draws and magnitude %u", preset, draws, magnitude);
-    return BZNA_OK;
-}
-
 BZI_COLD
 BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_augment *augment, uint32_t out_width,
                                        uint32_t out_height, bzna_transform *transform, bzna_error *err)
@@ -23840,32 +23673,9 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
 
     bzi_transform_resolve(&all);
     bzi_augment_draw(random, augment, size, &all);
-    bzi_struct_out(transform, transform->struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_ANSWER_OVER(transform);
 }
 #endif
-
-BZI_COLD
-BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9], bzna_error *err)
-{
-    bzna_affine a;
-
-    BZI_API_BEGIN_WITH(affine, homography);
-    BZI_API_IN(a, affine, affine);
-
-    const double numbers[] = { a.crop_x, a.crop_y, a.crop_width, a.crop_height, a.degrees, a.translate_x,
-                               a.translate_y };
-    if (!a.in_width || !a.in_height || !a.out_width || !a.out_height || !bzi_finite(numbers, 7))
-        BZI_API_MISUSE("affine: a size is 0, or a number is not finite");
-    if (a.flip_h > 1 || a.flip_v > 1 || a.resize > 1 || a.keep_ratio > 1 || a.has_crop > 1)
-        BZI_API_MISUSE("affine.flip_h, flip_v, resize, keep_ratio, has_crop: neither 0 nor 1");
-    if (a.has_crop && !(a.crop_width > 0 && a.crop_height > 0))
-        BZI_API_MISUSE("affine.crop_width, crop_height: %g x %g; both must be positive", a.crop_width,
-                     a.crop_height);
-
-    bzi_affine_matrix(&a, homography);
-    return BZNA_OK;
-}
 
 BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, uint32_t in_width, uint32_t in_height,
                                     uint32_t out_width, uint32_t out_height, double homography[9], bzna_error *err)
@@ -23931,7 +23741,6 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     bzi_kernel_output out;
     bzi_kernel_slot slot;
     bzi_kernel_pass pass;
-    bzna_status status = BZNA_OK;
 
     BZI_API_BEGIN_WITH(picture, transform, output, dst);
 
@@ -23955,17 +23764,14 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 
     slot.dst = (uint64_t)(uintptr_t)dst;
     const bzi_kernel_output target = bzi_view_target(&pass, &out);
-    const size_t bytes = bzi_kernel_warp_bytes(&slot, &target);
-    const size_t scratch_bytes = (size_t)bzi_scratch_bytes(&out, &pass);
-    void *workspace = bytes ? bzi_os_alloc(NULL, bytes, 64) : NULL;    /* without it, the bits are the same, but late */
-    void *scratch = scratch_bytes ? bzi_os_alloc(NULL, scratch_bytes, 64) : NULL;
-    if (scratch || !scratch_bytes)
-        bzi_view_warp(&slot, &pass, &out, workspace, bytes, scratch);
-    else
-        status = bzi_fail_memory(&e, "scratch memory for operations");
-    bzi_os_release(NULL, workspace, bytes);
-    bzi_os_release(NULL, scratch, scratch_bytes);
-    BZI_API_END(status);
+    const size_t bytes = (bzi_kernel_warp_bytes(&slot, &target) + 63) & ~(size_t)63;
+    const size_t all = bytes + (size_t)bzi_scratch_bytes(&out, &pass);
+    uint8_t *workspace = all ? bzi_os_alloc(NULL, all, 64) : NULL;
+    if (all && !workspace)
+        BZI_API_END(bzi_fail_memory(&e, "what the warp needs"));
+    bzi_view_warp(&slot, &pass, &out, workspace, bytes, all ? workspace + bytes : NULL);
+    bzi_os_release(NULL, workspace, all);
+    return BZNA_OK;
 }
 
 
@@ -23993,6 +23799,9 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     if (((waits) && bzi_os_in_callback) || bzi_loader_forked(loader))                                   \
     BZI_API_FAIL(BZNA_E_STATE, "%s: must not be called %s", __func__,                                   \
                  bzi_loader_forked(loader) ? "after fork" : "inside a callback")
+
+/* Begins a function of a loader. */
+#define BZI_API_BEGIN_LOADER(waits) BZI_API_BEGIN; BZI_API_NEED_LOADER(loader, waits)
 
 BZI_COLD
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
@@ -24051,8 +23860,7 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
 {
     const bzi_given given = { epoch, indices, count, sizes, batch_count };
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_LOADER(loader, 0);
+    BZI_API_BEGIN_LOADER(0);
     BZI_API_NEED(indices);
     if (!batch_count != !sizes)
         BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu: give sizes and batch_count, or neither", (bzi_llu)epoch);
@@ -24062,8 +23870,7 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
 BZI_COLD
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED_LOADER(loader, 0);
+    BZI_API_BEGIN_LOADER(0);
 
     bzi_queues_lock(&loader->queues);
     loader->queues.stopped = 1;
@@ -24074,8 +23881,7 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 BZI_COLD
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED_LOADER(loader, 1);
+    BZI_API_BEGIN_LOADER(1);
     if (epoch == UINT64_MAX)
         BZI_API_MISUSE("bzna_loader_reset: epoch: the last one is 2^64 - 2");
     BZI_API_END(bzi_loader_seek(loader, NULL, &(bzi_place){ epoch, 0, bzi_setup_samples(&loader->setup), 0 },
@@ -24086,8 +23892,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state, size_t struct_size,
                                       bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED_LOADER(loader, 0);
+    BZI_API_BEGIN_LOADER(0);
     BZI_API_NEED(state);
     if (struct_size < sizeof *state)
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_loader_save: a state has %u bytes, not %llu", (unsigned)sizeof *state,
@@ -24100,8 +23905,7 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
 BZI_COLD
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
 {
-    BZI_API_BEGIN;
-    BZI_API_NEED_LOADER(loader, 1);
+    BZI_API_BEGIN_LOADER(1);
     BZI_API_NEED(state);
     BZI_API_END(bzi_api_logged(loader->setup.host, bzi_loader_restore(loader, state, &e)));
 }
@@ -24146,8 +23950,7 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
 {
     bzna_loader_info all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_LOADER(loader, 0);
+    BZI_API_BEGIN_LOADER(0);
 
     bzi_api_loader_info(loader, &all);
     BZI_API_ANSWER(info);
@@ -24184,8 +23987,7 @@ BZNA_API bzna_status bzna_loader_get_config(bzna_loader *loader, bzna_loader_con
 {
     bzna_loader_config all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_LOADER(loader, 0);
+    BZI_API_BEGIN_LOADER(0);
 
     bzi_api_loader_config(loader, &all);
     BZI_API_ANSWER(config);
@@ -24197,8 +23999,7 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
 {
     bzna_statistics all;
 
-    BZI_API_BEGIN;
-    BZI_API_NEED_LOADER(loader, 0);
+    BZI_API_BEGIN_LOADER(0);
 
     bzi_loader_stats(loader, &all);
     BZI_API_ANSWER(stats);

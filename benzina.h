@@ -363,12 +363,13 @@
  *
  * POLICIES are random augmentations beyond crop, flips and jitter: RandAugment, TrivialAugmentWide,
  * AutoAugment, blur, solarize, erasing and others. A bzna_policy is a list of operations, and says
- * how many of them are drawn. Policies are applied one after the other. This is the recipe of many
+ * how many of them are drawn. Policies are applied one after the other. The lists of RandAugment,
+ * TrivialAugmentWide and AutoAugment are in examples/formats/policies.c. This is the recipe of many
  * vision transformers, two operations of RandAugment with magnitude 9, and then erasing:
  *
  *     bzna_operation erase = { .kind = BZNA_OP_ERASE, .probability = 0.25f };
  *     bzna_policy policies[2] = { { 0 }, { .operations = &erase, .operation_count = 1 } };
- *     bzna_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &policies[0], NULL);
+ *     bzna_formats_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &policies[0], NULL);
  *     config.augment.policies = policies;
  *     config.augment.policy_count = 2;
  *
@@ -990,10 +991,9 @@ enum {
 #define BZNA_NO_OFFSET 0xFFFFFFFFFFFFFFFF
 
 /* Why a call failed. The caller owns the struct. The library writes to it only when the call fails.
- * It writes the members that struct_size has room for as a whole, and as much of the message as
- * fits, with a NUL. It also sets struct_size to the bytes that it has written. A struct_size of 0
- * stands for the size of the library that runs. A struct_size of 1 to 7 leaves room for nothing,
- * and is no error. */
+ * It writes all members and as much of the message as fits, with a NUL, and sets struct_size to the
+ * bytes that it has written. A struct_size of 0 stands for the size of the library that runs. One
+ * that leaves no room for a message is no error, and nothing is written then. */
 typedef struct bzna_error {
     /* set by the caller, in bytes; 0: the size of the library that runs. A call that fails sets it
      * to the bytes that it has written */
@@ -2564,34 +2564,6 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture,
     const bzna_transform *transform, const bzna_output *output, void *dst, size_t dst_bytes,
     bzna_error *err);
 
-/* Advanced, used by programs that draw their own warps as the original does: the parameters of its
- * compute_affine_matrix, H = T_in T_crop R S T_out. */
-typedef struct bzna_affine {
-    uint32_t struct_size;             /* sizeof the struct */
-    uint32_t in_width;                /* pixels of the picture without padding; at least 1 */
-    uint32_t in_height;               /* its height; at least 1 */
-    uint32_t out_width;               /* pixels of the output; at least 1 */
-    uint32_t out_height;              /* its height; at least 1 */
-    uint32_t has_crop;                /* 0: the whole input is taken; 1: crop_... count */
-    double   crop_x;                  /* center of the crop, in pixels from the input's center */
-    double   crop_y;                  /* the same, downwards */
-    double   crop_width;              /* input pixels */
-    double   crop_height;             /* input pixels */
-    double   degrees;                 /* rotation, counterclockwise */
-    double   translate_x;             /* shift, in output pixels */
-    double   translate_y;             /* shift downwards, in output pixels */
-    uint32_t flip_h;                  /* 1: mirrored left to right */
-    uint32_t flip_v;                  /* 1: mirrored top to bottom */
-    uint32_t resize;                  /* 1: the crop is scaled to the output */
-    uint32_t keep_ratio;              /* 1: resize scales both axes alike */
-} bzna_affine;
-
-/* Computes the homography that affine describes: 3x3, row-major, from pixel coordinates of the
- * output to those of the input, as in chapter 7 (integers are pixel centers). Any thread. Returns
- * E_ARGUMENT for a size of 0 or a number that is not finite. */
-BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9],
-    bzna_error *err);
-
 /* Kinds of warps. */
 enum {
     /* the default: the middle, scaled to the output, so that nothing of the output is empty:
@@ -2732,26 +2704,6 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     const bzna_mxnet *mxnet, bzna_transform *transform, bzna_error *err);
 
 #ifndef BENZINA_NO_AUGMENT
-/* Policies that are well known, as torchvision 0.29 has them. */
-enum {
-    /* RandAugment (Cubuk et al. 2019): `draws` of 14 operations, of magnitude 0..30 */
-    BZNA_PRESET_RAND_AUGMENT   = 0,
-    /* TrivialAugmentWide (Mueller and Hutter 2021): one of 14 operations, of any magnitude */
-    BZNA_PRESET_TRIVIAL_WIDE   = 1,
-    /* AutoAugment's policy for ImageNet (Cubuk et al. 2018): one of 25 pairs of operations */
-    BZNA_PRESET_AUTO_IMAGENET  = 2
-};
-
-/* Sets policy to one that is well known. Its operations are constants of the library. Change its
- * members after that, if it should differ. Any thread.
- *     preset      BZNA_PRESET_...
- *     draws       RAND_AUGMENT: 1..8; 0 counts as 2. Must be 0 for the others
- *     magnitude   RAND_AUGMENT: 0..30; torchvision's default is 9. Must be 0 for the others
- *     policy      filled in
- * Statuses: E_ARGUMENT. */
-BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude,
-    bzna_policy *policy, bzna_error *err);
-
 /* Draws operations, as a loader does for a view with numbers of BZNA_RANDOM_AUGMENT. Any thread.
  *     random       the stream; one thread at a time may use it
  *     augment      the policies

@@ -1,12 +1,14 @@
 /* augment.c - RandAugment and random erasing: a recipe of vision transformers, and what it drew
  *
- *     cc -std=c11 augment.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o augment
+ *     cc -std=c11 -Iformats augment.c formats/policies.c formats/data.c benzina.o \
+ *        $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o augment
  *     ./augment train/ sheet.ppm
  *
  * The first batch of a folder of pictures is written as a sheet, two views a picture, and for each view a line says
  * what was drawn. A policy is a list of operations: BZNA_PRESET_RAND_AUGMENT fills one in, and others are written down,
  * like erasing here, or a blur that half of the views get. */
 #include "example.h"
+#include "formats.h"
 
 #include <string.h>
 
@@ -84,7 +86,7 @@ int main(int argc, char **argv)
         return 2;
     }
 
-    check(bzna_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &policies[0], &err), &err);
+    check(bzna_formats_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &policies[0], &err), &err);
     check(bzna_context_open(NULL, &context, &err), &err);
     check(bzna_dataset_open(context, argv[1], NULL, &dataset, &err), &err);
     check(bzna_loader_open(context, dataset, &config, &loader, &err), &err);

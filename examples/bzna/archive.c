@@ -280,7 +280,7 @@ static void set_policies(const tool_options *o, bzna_loader_augment *augment)
     const uint32_t preset = option_value_of(o->augment, presets);       /* and 1; 0: none */
     augment->policies = policies;
     if (preset)
-        bzna_policy_preset(preset - 1, 0, preset == BZNA_PRESET_RAND_AUGMENT + 1 ? 9 : 0,
+        bzna_formats_policy_preset(preset - 1, 0, preset == BZNA_PRESET_RAND_AUGMENT + 1 ? 9 : 0,
                            &policies[augment->policy_count++], NULL);
     if (o->erase > 0)
         policies[augment->policy_count++] = (bzna_policy){ .operations = &erase, .operation_count = 1,

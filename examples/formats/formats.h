@@ -108,7 +108,7 @@
  *
  * The file of a codec may also be copied alone, with this header, beside benzina.h and benzina.c. Its own comment says
  * how it is compiled, and its function fills in one codec. What opens data sets (open.c, paths.c, pairs.c, lists.c,
- * records.c, recordio.c), rules.c and weighted.c need data.h and data.c, too.
+ * records.c, recordio.c), rules.c, weighted.c and policies.c need data.h and data.c, too.
  *
  *     bzna_codec codec;
  *     bzna_formats_jxl(&codec);
@@ -128,7 +128,8 @@
  *     BENZINA_FORMATS_NO_LISTS     lists.c likewise
  *     BENZINA_FORMATS_NO_PATHS     paths.c likewise: a path stands for itself, and there is no bzna_formats_braces
  *
- * open.c is compiled with the switches of all that is left out. Nothing calls rules.c and weighted.c, which need none.
+ * open.c is compiled with the switches of all that is left out. Nothing calls rules.c, weighted.c and policies.c,
+ * which need none.
  */
 #ifndef BENZINA_FORMATS_H
 #define BENZINA_FORMATS_H
@@ -349,6 +350,28 @@ BZNA_FORMATS_API bzna_status bzna_formats_weighted_list(const bzna_dataset *data
  * bzna_loader_set_batches. */
 BZNA_FORMATS_API bzna_status bzna_formats_weighted_give(bzna_loader *loader, const bzna_dataset *dataset,
     const bzna_formats_weights *weights, uint64_t epoch, bzna_error *err);
+
+/* ---- Policies (policies.c) --------------------------------------------------------------------- */
+
+/* Policies that are well known, as torchvision 0.29 has them. */
+enum {
+    /* RandAugment (Cubuk et al. 2019): `draws` of 14 operations, of magnitude 0..30 */
+    BZNA_PRESET_RAND_AUGMENT   = 0,
+    /* TrivialAugmentWide (Mueller and Hutter 2021): one of 14 operations, of any magnitude */
+    BZNA_PRESET_TRIVIAL_WIDE   = 1,
+    /* AutoAugment's policy for ImageNet (Cubuk et al. 2018): one of 25 pairs of operations */
+    BZNA_PRESET_AUTO_IMAGENET  = 2
+};
+
+/* Sets policy to one that is well known. Its operations are constants. Change its members after that, if it
+ * should differ. Any thread.
+ *     preset      BZNA_PRESET_...
+ *     draws       RAND_AUGMENT: 1..8; 0 counts as 2. Must be 0 for the others
+ *     magnitude   RAND_AUGMENT: 0..30; torchvision's default is 9. Must be 0 for the others
+ *     policy      filled in
+ * Statuses: E_ARGUMENT. */
+BZNA_FORMATS_API bzna_status bzna_formats_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude,
+    bzna_policy *policy, bzna_error *err);
 
 /* ---- Rules for fields (rules.c) ---------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
  * PICTURES pictures; a round's ratio is of its two times of the process. Median, quartiles and extremes are printed.
  *
  * With "each", each operation of RandAugment has a loader of its own, too, which does nothing else. */
-#include "benzina.h"
+#include "../../examples/formats/formats.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
         return 2;
     }
 
-    check(bzna_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &recipe[0], &err), &err);
+    check(bzna_formats_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &recipe[0], &err), &err);
     check(bzna_context_open(NULL, &b.context, &err), &err);
     check(bzna_dataset_open(b.context, argv[1], NULL, &b.dataset, &err), &err);
     bench_recipe(&b, recipe, rounds);

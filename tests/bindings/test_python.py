@@ -256,7 +256,7 @@ class Interface(unittest.TestCase):
 
     def test_random_numbers_and_permutation_are_the_headers(self):
         streams = re.findall(
-            r"seed (\d+), +epoch (\d+), sample (\d+), +operation (\d+): +(\w+) (\w+) (\w+) (\w+)", Header.whole
+            r"seed (\d+), +epoch (\d+), sample (\d+), +purpose (\d+): +(\w+) (\w+) (\w+) (\w+)", Header.whole
         )
         self.assertEqual(len(streams), 2)
         for *numbers, a, b, c, d in streams:
@@ -2236,8 +2236,11 @@ class Pixels(unittest.TestCase):
         self.assertEqual(
             benzina.compute_affine_matrix((100, 80), (10, 8), resize=True), (10, 0, 4.5, 0, 10, 4.5, 0, 0, 1)
         )
-        with self.assertRaises(Error):
+        with self.assertRaises(ValueError):
             ops.compute_affine_matrix((0, 80), (10, 8))
+        with self.assertRaises(ValueError):
+            ops.compute_affine_matrix((80, 80), (10, 8), crop=(0, 0, 4, -4))
+        self.assertEqual(benzina.compute_affine_matrix((9, 9), (9, 9), degrees=90), (0, -1, 8, 1, 0, 0, 0, 0, 1))
 
 
 # ---- DLPack and lifetimes --------------------------------------------------------------------------------------------

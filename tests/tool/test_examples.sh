@@ -343,7 +343,8 @@ augments() { # a line for each view, and a sheet of two views a picture
         "$T/augment_c" "$T/augmented" "$T/again.ppm" | cmp - "$T/augment.out" && cmp "$T/augment.ppm" "$T/again.ppm"
 }
 test_augment_c() {
-    check augment_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/augment.c $LIBS -o "$T/augment_c" || return
+    check augment_c_builds ${CC:-cc} -std=c11 -O2 $WARN -Iexamples/formats examples/augment.c examples/formats/policies.c \
+        examples/formats/data.c $LIBS -o "$T/augment_c" || return
     check augment_c_prints_what_was_drawn_and_draws_the_same_again augments
 }
 if have "${CC:-cc}"; then test_augment_c; else skip augment_c "no C compiler [gcc]"; fi

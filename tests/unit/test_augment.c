@@ -271,7 +271,7 @@ TEST(rand_augment_draws_each_operation_as_often_and_both_signs)
     bzna_policy policy;
     const bzna_loader_augment augment = { .policies = &policy, .policy_count = 1 };
     double counts[28] = { 0 }, shares[28];
-    REQUIRE(bzna_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &policy, NULL) == BZNA_OK);
+    REQUIRE(bzna_formats_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &policy, NULL) == BZNA_OK);
     for (uint64_t s = 0; s < 20000; s++) {
         const bzna_transform t = draw(&augment, s, 224, 224);
         CHECK_EQ(t.operation_count, 2);
@@ -300,7 +300,7 @@ TEST(trivial_augment_draws_every_magnitude_and_auto_augment_its_pairs)
     bzna_policy policy;
     const bzna_loader_augment augment = { .policies = &policy, .policy_count = 1 };
     double bins[31] = { 0 }, shares[31], pairs[2] = { 0 };
-    REQUIRE(bzna_policy_preset(BZNA_PRESET_TRIVIAL_WIDE, 0, 0, &policy, NULL) == BZNA_OK);
+    REQUIRE(bzna_formats_policy_preset(BZNA_PRESET_TRIVIAL_WIDE, 0, 0, &policy, NULL) == BZNA_OK);
     for (uint64_t s = 0; s < 40000; s++) {
         const bzna_transform t = draw(&augment, s, 224, 224);
         CHECK_EQ(t.operation_count, 1);
@@ -315,7 +315,7 @@ TEST(trivial_augment_draws_every_magnitude_and_auto_augment_its_pairs)
         shares[i] = 1.0 / 31;
     CHECK(chi_squared(bins, shares, 31) < 59.7);            /* 30, 0.1 % */
 
-    REQUIRE(bzna_policy_preset(BZNA_PRESET_AUTO_IMAGENET, 0, 0, &policy, NULL) == BZNA_OK);
+    REQUIRE(bzna_formats_policy_preset(BZNA_PRESET_AUTO_IMAGENET, 0, 0, &policy, NULL) == BZNA_OK);
     CHECK_EQ(policy.operation_count, 50);
     for (uint64_t s = 0; s < 20000; s++) {
         const bzna_transform t = draw(&augment, s, 224, 224);
@@ -546,7 +546,7 @@ static const bzna_operation erase = { .kind = BZNA_OP_ERASE, .probability = 0.5f
 static bzna_loader_config config_of(void)
 {
     bzna_loader_config c;
-    bzna_policy_preset(BZNA_PRESET_RAND_AUGMENT, 3, 20, &recipe[0], NULL);
+    bzna_formats_policy_preset(BZNA_PRESET_RAND_AUGMENT, 3, 20, &recipe[0], NULL);
     recipe[1] = (bzna_policy){ .operations = &erase, .operation_count = 1 };
     bzna_loader_config_init(&c, sizeof c);
     c.output.batch_size = BATCH;

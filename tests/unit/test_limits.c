@@ -611,7 +611,7 @@ static void use_policies(bzna_loader_config *c, uint32_t number)
 {
     static bzna_policy policies[17];
     for (uint32_t i = 0; i < 17; i++)
-        bzna_policy_preset(BZNA_PRESET_AUTO_IMAGENET, 0, 0, &policies[i], NULL);
+        bzna_formats_policy_preset(BZNA_PRESET_AUTO_IMAGENET, 0, 0, &policies[i], NULL);
     c->augment.policies = policies;
     c->augment.policy_count = number;
 }
@@ -620,7 +620,7 @@ static void use_operations(bzna_loader_config *c, uint32_t number)
 {
     static bzna_operation operations[257];
     static bzna_policy policy;
-    bzna_policy_preset(BZNA_PRESET_RAND_AUGMENT, 1, 0, &policy, NULL);
+    bzna_formats_policy_preset(BZNA_PRESET_RAND_AUGMENT, 1, 0, &policy, NULL);
     for (uint32_t i = 0; i < 257; i++)
         operations[i] = policy.operations[0];
     policy.operations = operations;

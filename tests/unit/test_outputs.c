@@ -1576,9 +1576,9 @@ static refusal spoil_mean(plan *p, int i)
     BAD(c->mean_image = NULL, E_ARGUMENT, "color.mean_image_bytes: 4608 bytes at NULL")
     BAD(c->mean[0] = 100, E_ARGUMENT, "color.mean_image: not together with mean or bias")
     BAD(c->std[0] = c->std[1] = c->std[2] = 0; c->bias[2] = 1, E_ARGUMENT, "color.mean_image: not together")
-    BAD(e[0].own_color = 0, E_ARGUMENT,
+    BAD(e[0].own_color = 0; c->mean_image = whole_mean, E_ARGUMENT,
         "extra_outputs[0].color: the first output's mean image: 4608 bytes, not the 1716")
-    BAD(own->mean_image = a_mean; own->mean_image_bytes = 1276, E_ARGUMENT,
+    BAD(c->mean_image = whole_mean; own->mean_image = a_mean; own->mean_image_bytes = 1276, E_ARGUMENT,
         "extra_outputs[2].color.mean_image_bytes: 1276")
     BAD(, E_ARGUMENT, "color.mean_image: number 2 is not finite")
     whole_mean[9] = i == 0 ? INFINITY : 0;

@@ -68,6 +68,12 @@ static void check_uniform(const char *what, const uint32_t *counts, uint32_t cel
 
 /* ---- Philox and streams ------------------------------------------------------------------------------------------ */
 
+static void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
+{
+    memcpy(out, counter, 4 * sizeof *out);
+    bzi_kernel_philox(key, out);
+}
+
 TEST(philox_gives_the_published_vectors_of_random123)
 {
     static const struct { uint32_t counter[4], key[2], out[4]; } known[] = {
@@ -79,7 +85,7 @@ TEST(philox_gives_the_published_vectors_of_random123)
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         uint32_t out[4], other[4];
-        bzi_philox(known[i].counter, known[i].key, out);
+        philox(known[i].counter, known[i].key, out);
         oracle_philox(known[i].counter, known[i].key, other);
         for (int w = 0; w < 4; w++) {
             CHECK_EQ(out[w], known[i].out[w]);
@@ -92,18 +98,10 @@ TEST(philox_gives_the_published_vectors_of_random123)
             counter[w] = (uint32_t)(scramble() >> 32);
         key[0] = (uint32_t)(scramble() >> 32);
         key[1] = (uint32_t)(scramble() >> 32);
-        bzi_philox(counter, key, out);
+        philox(counter, key, out);
         oracle_philox(counter, key, other);
         CHECK(!memcmp(out, other, sizeof out));
     }
-}
-
-TEST(philox_may_write_over_its_own_counter)
-{
-    uint32_t words[4] = { 1, 2, 3, 4 }, key[2] = { 5, 6 }, out[4];
-    bzi_philox(words, key, out);
-    bzi_philox(words, key, words);
-    CHECK(!memcmp(words, out, sizeof out));
 }
 
 TEST(streams_are_made_as_the_header_says)
@@ -667,7 +665,6 @@ TEST(a_huge_shard_does_not_overflow)
 
 TEST_MAIN(
     RUN(philox_gives_the_published_vectors_of_random123)
-    RUN(philox_may_write_over_its_own_counter)
     RUN(streams_are_made_as_the_header_says)
     RUN(uniform_takes_two_words_low_then_high)
     RUN(a_copy_of_a_stream_repeats_its_numbers)

@@ -289,7 +289,7 @@ static void plan_output(round_plan *p, uint64_t *s)
     c->warp.rotate[1] = below(s, 2) * 30;
     c->color.jitter.brightness[0] = one_in(s, 2) ? 0.6f : 0;
     c->color.jitter.brightness[1] = c->color.jitter.brightness[0] > 0 ? 1.4f : 0;
-    if (one_in(s, 4) && bzna_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &p->policy, NULL) == BZNA_OK) {
+    if (one_in(s, 4) && bzna_formats_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &p->policy, NULL) == BZNA_OK) {
         c->augment.policies = &p->policy;
         c->augment.policy_count = 1;
     }

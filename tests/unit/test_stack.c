@@ -2,6 +2,7 @@
  * opens, loads and writes data sets of every kind. What is no longer painted, it has used. In loaders without threads
  * the caller reads, decodes and warps, so that this is also what the library's own threads need. */
 #include "library.h"
+#include "../../examples/formats/formats.h"
 #include "test.h"
 
 #if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_JPEG) || defined(BENZINA_NO_WRITER) || \
@@ -58,7 +59,7 @@ static void load(bzna_dataset *dataset, int heavy)
         c.color.jitter.brightness[0] = 0.6f;
         c.color.jitter.brightness[1] = 1.4f;
         memset(policies, 0, sizeof policies);
-        bzna_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &policies[0], NULL);
+        bzna_formats_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &policies[0], NULL);
         policies[1].operations = &erase;
         policies[1].operation_count = 1;
         c.augment.policies = policies;

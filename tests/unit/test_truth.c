@@ -1,6 +1,7 @@
 /* test_truth.c - operations and policies beside torchvision's, whose results are in augment.h: no torchvision is
  * needed. test_augment.py compares more where there is one. */
 #include "library.h"
+#include "../../examples/formats/formats.h"
 #include "test.h"
 #include "augment.h"
 
@@ -140,7 +141,7 @@ TEST(rand_augment_has_torchvisions_table)
 {
     bzna_policy policy = { 0 };
 
-    REQUIRE(bzna_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &policy, NULL) == BZNA_OK);
+    REQUIRE(bzna_formats_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &policy, NULL) == BZNA_OK);
     CHECK_EQ(policy.apply, BZNA_POLICY_CHOOSE);
     CHECK_EQ(policy.draws, 2);
     CHECK_EQ(policy.bins, 31);
@@ -162,7 +163,7 @@ TEST(trivial_augment_wide_has_torchvisions_table)
 {
     bzna_policy policy = { 0 };
 
-    REQUIRE(bzna_policy_preset(BZNA_PRESET_TRIVIAL_WIDE, 0, 0, &policy, NULL) == BZNA_OK);
+    REQUIRE(bzna_formats_policy_preset(BZNA_PRESET_TRIVIAL_WIDE, 0, 0, &policy, NULL) == BZNA_OK);
     CHECK_EQ(policy.apply, BZNA_POLICY_CHOOSE);
     CHECK(policy.draws <= 1);
     CHECK_EQ(policy.bins, 31);
@@ -195,7 +196,7 @@ TEST(auto_augment_has_torchvisions_table)
 {
     bzna_policy policy = { 0 };
 
-    REQUIRE(bzna_policy_preset(BZNA_PRESET_AUTO_IMAGENET, 0, 0, &policy, NULL) == BZNA_OK);
+    REQUIRE(bzna_formats_policy_preset(BZNA_PRESET_AUTO_IMAGENET, 0, 0, &policy, NULL) == BZNA_OK);
     CHECK_EQ(policy.apply, BZNA_POLICY_CHOOSE);
     CHECK(policy.draws <= 1);
     CHECK_EQ(policy.group_size, 2);

@@ -121,8 +121,8 @@ bzna_decoder_close(decoder) =
 bzna_decoder_decode(decoder, image, picture, err) =
     @ccall libbenzina.bzna_decoder_decode(decoder::Ptr{bzna_decoder}, image::Ref{bzna_image}, picture::Ref{bzna_picture},
                                           err::Ref{bzna_error})::bzna_status
-bzna_policy_preset(preset, draws, magnitude, policy, err) =
-    @ccall libbenzina.bzna_policy_preset(preset::UInt32, draws::UInt32, magnitude::UInt32, policy::Ref{bzna_policy},
+bzna_formats_policy_preset(preset, draws, magnitude, policy, err) =
+    @ccall libbenzina_formats.bzna_formats_policy_preset(preset::UInt32, draws::UInt32, magnitude::UInt32, policy::Ref{bzna_policy},
                                          err::Ref{bzna_error})::bzna_status
 bzna_random_init(random, seed, epoch, sample, purpose) =
     @ccall libbenzina.bzna_random_init(random::Ref{bzna_random}, seed::UInt64, epoch::UInt64, sample::UInt64, purpose::UInt32)::Cvoid

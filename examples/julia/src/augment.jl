@@ -43,7 +43,7 @@ end
 
 function preset(number, draws, magnitude)
     made, err = Ref{bzna_policy}(), sized(bzna_error)
-    check(bzna_policy_preset(number, draws, magnitude, made, err), err)
+    check(bzna_formats_policy_preset(number, draws, magnitude, made, err), err)
     known = unsafe_wrap(Array, made[].operations, Int(made[].operation_count))          # the library's constants
     return Policy(copy(known), made[])
 end

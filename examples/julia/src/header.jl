@@ -217,11 +217,6 @@ const BZNA_CROPS_AUTO = UInt32(0)
 const BZNA_CROPS_BENZINA = UInt32(1)
 const BZNA_CROPS_TORCHVISION = UInt32(2)
 
-# Policies that are well known, as torchvision 0.29 has them.
-const BZNA_PRESET_RAND_AUGMENT = UInt32(0)
-const BZNA_PRESET_TRIVIAL_WIDE = UInt32(1)
-const BZNA_PRESET_AUTO_IMAGENET = UInt32(2)
-
 # The order of an epoch's samples.
 const BZNA_ORDER_SEQUENTIAL = UInt32(0)
 const BZNA_ORDER_SHUFFLE = UInt32(1)
@@ -288,6 +283,11 @@ const BZNA_RECORD_FLOAT32 = UInt32(4)
 const BZNA_WEIGHTING_REPLACE = UInt32(1)
 const BZNA_WEIGHTING_ONCE = UInt32(2)
 
+# Policies that are well known, as torchvision 0.29 has them.
+const BZNA_PRESET_RAND_AUGMENT = UInt32(0)
+const BZNA_PRESET_TRIVIAL_WIDE = UInt32(1)
+const BZNA_PRESET_AUTO_IMAGENET = UInt32(2)
+
 # What a rule makes of a field.
 const BZNA_RULE_BYTES = UInt32(0)
 const BZNA_RULE_TENSOR = UInt32(1)
@@ -301,10 +301,10 @@ mutable struct bzna_decoder end
 mutable struct bzna_writer end
 mutable struct bzna_rules end
 
-# Why a call failed. The caller owns the struct. The library writes to it only when the call fails. It writes the
-# members that struct_size has room for as a whole, and as much of the message as fits, with a NUL. It also sets
-# struct_size to the bytes that it has written. A struct_size of 0 stands for the size of the library that runs. A
-# struct_size of 1 to 7 leaves room for nothing, and is no error.
+# Why a call failed. The caller owns the struct. The library writes to it only when the call fails. It writes all
+# members and as much of the message as fits, with a NUL, and sets struct_size to the bytes that it has written. A
+# struct_size of 0 stands for the size of the library that runs. One that leaves no room for a message is no error,
+# and nothing is written then.
 mutable struct bzna_error
     struct_size::UInt32
     status::bzna_status
@@ -842,29 +842,6 @@ mutable struct bzna_output
     layout::UInt32
     channels::UInt32
     bzna_output() = new()
-end
-
-# Advanced, used by programs that draw their own warps as the original does: the parameters of its
-# compute_affine_matrix, H = T_in T_crop R S T_out.
-mutable struct bzna_affine
-    struct_size::UInt32
-    in_width::UInt32
-    in_height::UInt32
-    out_width::UInt32
-    out_height::UInt32
-    has_crop::UInt32
-    crop_x::Float64
-    crop_y::Float64
-    crop_width::Float64
-    crop_height::Float64
-    degrees::Float64
-    translate_x::Float64
-    translate_y::Float64
-    flip_h::UInt32
-    flip_v::UInt32
-    resize::UInt32
-    keep_ratio::UInt32
-    bzna_affine() = new()
 end
 
 # Advanced, used to continue runs of MXNet: parameters of its ImageRecordIter that nothing else has. The members

@@ -8,7 +8,7 @@ from typing import Any, List, Literal, NamedTuple, Optional, Sequence, Tuple, Un
 
 from . import _arguments as arg
 from . import _c
-from ._c import lib, structs
+from ._c import formats, lib, structs
 from ._errors import check
 from ._shown import Shown
 from ._types import Numbers, OperationKind, PolicyApply, Range, Size
@@ -159,7 +159,7 @@ class _Preset(Policy):
 
     def _take(self, preset: int, draws: int, magnitude: int, bins: int, bin: Tuple[int, int]) -> None:
         made, err = structs.policy(), _c.new("error")
-        check(lib.bzna_policy_preset(preset, draws, magnitude, made, err), err)
+        check(formats.bzna_formats_policy_preset(preset, draws, magnitude, made, err), err)
         known = (structs.operation * made.operation_count).from_address(made.operations)
         operations = [
             Operation(NAMES[one.kind], tuple(one.magnitude), p=one.probability or 1, sign=bool(one.sign))

@@ -121,8 +121,6 @@ bytes: ptr data; u64 size
 make_input: u32 struct_size, view_count; ptr sample, geometry, values, out
 made: str name; u32 dtype, dimensions; i64 shape[4]; u32 zero, reserved0; u64 reserved[2]
 output: u32 struct_size, width, height, dtype, layout, channels
-affine: u32 struct_size, in_width, in_height, out_width, out_height, has_crop; f64 crop_x, crop_y, crop_width,
-    crop_height, degrees, translate_x, translate_y; u32 flip_h, flip_v, resize, keep_ratio
 mxnet: f64 shear_ratio; u32 canvas_px[2], crop_px[2], pad_px, short_edge_px, has_crop_start, crop_x_start,
     crop_y_start; f32 hls[3], contrast, illumination; u32 clamp_hue, reserved0; u64 reserved[4]
 warp: u32 kind, crops; f64 scale[2], ratio[2], degrees[2], translate[2], flip_h, flip_v, rotate[2], shear[4],
@@ -225,10 +223,8 @@ order_permute: u64 u64 u64 u64 u64
 geometry_box: u32 &geometry &f64 &f64
 transform_init: void &transform size
 picture_render: i32 &picture &transform &output ptr size &error
-affine_matrix: i32 &affine &f64 &error
 warp_draw: i32 &random &warp u32 u32 u32 u32 &f64 &error
 jitter_draw: i32 &random &jitter &mxnet &transform &error
-policy_preset: i32 u32 u32 u32 &policy &error
 augment_draw: i32 &random &loader_augment u32 u32 &transform &error
 loader_config_init: void &loader_config size
 loader_open: i32 ptr ptr &loader_config out &error
@@ -279,6 +275,7 @@ formats_braces: i32 str ptr size &size &u32 &error
 formats_weights_init: void &formats_weights size
 formats_weighted_list: i32 ptr &formats_weights u64 &u64 u64 &u64 &error
 formats_weighted_give: i32 ptr ptr &formats_weights u64 &error
+formats_policy_preset: i32 u32 u32 u32 &policy &error
 formats_rule_init: void &rule size
 formats_rules_open: i32 ptr &rule u32 &loader_config out &error
 formats_rules_close: void ptr

@@ -22,7 +22,8 @@ Dataset(orientation="ignore"): a Dataset turns pictures as their orientation say
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Optional, Sequence, Tuple
+import math
+from typing import Any, List, Optional, Sequence, Tuple
 
 from . import _arguments as arg
 from . import _augment, _c
@@ -117,21 +118,34 @@ def compute_affine_matrix(in_size: Size, out_size: Size, crop: Optional[Sequence
     >>> [round(x, 3) + 0.0 for x in benzina.compute_affine_matrix((100, 100), (50, 50), resize=True)]
     [2.0, 0.0, 0.5, 0.0, 2.0, 0.5, 0.0, 0.0, 1.0]
     """
-    affine = _c.new("affine")
-    affine.in_width, affine.in_height = arg.size("in_size", in_size)
-    affine.out_width, affine.out_height = arg.size("out_size", out_size)
+    ins, outs = arg.size("in_size", in_size), arg.size("out_size", out_size)
+    if not all((*ins, *outs)):
+        raise ValueError("in_size, out_size: %r, %r: a size is 0" % (in_size, out_size))
+    center: Sequence[float] = (0.0, 0.0)
+    size: Sequence[float] = ins
     if crop is not None:
-        affine.has_crop = 1
-        affine.crop_x, affine.crop_y, affine.crop_width, affine.crop_height = arg.floats(
-            "crop", crop, 4, ctypes.c_double
-        )
-    arg.put(affine, "degrees", degrees)
-    affine.translate_x, affine.translate_y = arg.floats("translate", translate, 2, ctypes.c_double)
-    for name, value in dict(flip_h=flip_h, flip_v=flip_v, resize=resize, keep_ratio=keep_ratio).items():
-        setattr(affine, name, arg.flag(name, value))
-    matrix, err = (ctypes.c_double * 9)(), _c.new("error")
-    check(lib.bzna_affine_matrix(affine, matrix, err), err)
-    return tuple(matrix)
+        numbers = arg.floats("crop", crop, 4, ctypes.c_double)
+        center, size = numbers[:2], numbers[2:]
+        if min(size) <= 0:
+            raise ValueError("crop: %r: width and height must be positive" % (crop,))
+    angle = arg.number("degrees", degrees, ctypes.c_double)
+    shift = arg.floats("translate", translate, 2, ctypes.c_double)
+    flips = arg.flag("flip_h", flip_h), arg.flag("flip_v", flip_v)
+    resize, keep_ratio = arg.flag("resize", resize), arg.flag("keep_ratio", keep_ratio)
+
+    c, s = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    if angle % 90 == 0:                         # exactly
+        c, s = float(round(c)), float(round(s))
+    turn, scale = ((c, -s), (s, c)), [1.0, 1.0]
+    if resize:
+        scale = [abs(x * size[0] + y * size[1]) / out for (x, y), out in zip(turn, outs)]
+        scale = [min(scale)] * 2 if keep_ratio else scale
+    start = [moved - (out - 1) / 2 for moved, out in zip(shift, outs)]
+    matrix: List[float] = []
+    for i, row in enumerate(turn):
+        sign, (x, y) = -1.0 if flips[i] else 1.0, (row[0] * scale[0], row[1] * scale[1])
+        matrix += [sign * x, sign * y, sign * (x * start[0] + y * start[1] + center[i]) + (ins[i] - 1) / 2]
+    return (*matrix, 0.0, 0.0, 1.0)
 
 
 def _sensible_scale(scale: Any, meaning: str) -> None:

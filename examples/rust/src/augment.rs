@@ -134,7 +134,7 @@ impl Policy {
     fn preset(preset: u32, draws: u32, magnitude: u32) -> Result<Policy> {
         let mut made = raw::bzna_policy::default();
         // SAFETY: a struct that is filled in.
-        call(|err| unsafe { raw::bzna_policy_preset(preset, draws, magnitude, &mut made, err) })?;
+        call(|err| unsafe { raw::bzna_formats_policy_preset(preset, draws, magnitude, &mut made, err) })?;
         // SAFETY: so many of the library's constants.
         let operations = unsafe { crate::slice_of(made.operations, made.operation_count as usize) }.to_vec();
         let apply = match made.apply {

@@ -557,14 +557,6 @@ pub const BZNA_CROPS_BENZINA: u32 = 1;
 /// torchvision's. RandomResizedCrop: uniform area, whole pixels. Centered crops: its Resize and CenterCrop
 pub const BZNA_CROPS_TORCHVISION: u32 = 2;
 
-// Policies that are well known, as torchvision 0.29 has them.
-/// RandAugment (Cubuk et al. 2019): `draws` of 14 operations, of magnitude 0..30
-pub const BZNA_PRESET_RAND_AUGMENT: u32 = 0;
-/// TrivialAugmentWide (Mueller and Hutter 2021): one of 14 operations, of any magnitude
-pub const BZNA_PRESET_TRIVIAL_WIDE: u32 = 1;
-/// AutoAugment's policy for ImageNet (Cubuk et al. 2018): one of 25 pairs of operations
-pub const BZNA_PRESET_AUTO_IMAGENET: u32 = 2;
-
 // The order of an epoch's samples.
 /// As they lie in the data set, or in order.indices
 pub const BZNA_ORDER_SEQUENTIAL: u32 = 0;
@@ -667,6 +659,14 @@ pub const BZNA_WEIGHTING_REPLACE: u32 = 1;
 /// Draws without replacement (Efraimidis and Spirakis 2006): all samples are sorted, with 16 bytes each meanwhile
 pub const BZNA_WEIGHTING_ONCE: u32 = 2;
 
+// Policies that are well known, as torchvision 0.29 has them.
+/// RandAugment (Cubuk et al. 2019): `draws` of 14 operations, of magnitude 0..30
+pub const BZNA_PRESET_RAND_AUGMENT: u32 = 0;
+/// TrivialAugmentWide (Mueller and Hutter 2021): one of 14 operations, of any magnitude
+pub const BZNA_PRESET_TRIVIAL_WIDE: u32 = 1;
+/// AutoAugment's policy for ImageNet (Cubuk et al. 2018): one of 25 pairs of operations
+pub const BZNA_PRESET_AUTO_IMAGENET: u32 = 2;
+
 // What a rule makes of a field.
 /// Its bytes, for bzna_batch_bytes, under the rule's name
 pub const BZNA_RULE_BYTES: u32 = 0;
@@ -694,10 +694,10 @@ opaque! {
 }
 
 structs! {
-    /// Why a call failed. The caller owns the struct. The library writes to it only when the call fails. It writes the
-    /// members that struct_size has room for as a whole, and as much of the message as fits, with a NUL. It also sets
-    /// struct_size to the bytes that it has written. A struct_size of 0 stands for the size of the library that runs. A
-    /// struct_size of 1 to 7 leaves room for nothing, and is no error.
+    /// Why a call failed. The caller owns the struct. The library writes to it only when the call fails. It writes all
+    /// members and as much of the message as fits, with a NUL, and sets struct_size to the bytes that it has written. A
+    /// struct_size of 0 stands for the size of the library that runs. One that leaves no room for a message is no
+    /// error, and nothing is written then.
     struct bzna_error {
         /// Set by the caller, in bytes; 0: the size of the library that runs. A call that fails sets it to the bytes
         /// that it has written
@@ -1659,45 +1659,6 @@ structs! {
         layout: u32,
         /// BZNA_CHANNELS_...
         channels: u32,
-    }
-
-    /// Advanced, used by programs that draw their own warps as the original does: the parameters of its
-    /// compute_affine_matrix, H = T_in T_crop R S T_out.
-    struct bzna_affine {
-        /// sizeof the struct
-        struct_size: u32,
-        /// Pixels of the picture without padding; at least 1
-        in_width: u32,
-        /// Its height; at least 1
-        in_height: u32,
-        /// Pixels of the output; at least 1
-        out_width: u32,
-        /// Its height; at least 1
-        out_height: u32,
-        /// 0: the whole input is taken; 1: crop_... count
-        has_crop: u32,
-        /// Center of the crop, in pixels from the input's center
-        crop_x: f64,
-        /// The same, downwards
-        crop_y: f64,
-        /// Input pixels
-        crop_width: f64,
-        /// Input pixels
-        crop_height: f64,
-        /// Rotation, counterclockwise
-        degrees: f64,
-        /// Shift, in output pixels
-        translate_x: f64,
-        /// Shift downwards, in output pixels
-        translate_y: f64,
-        /// 1: mirrored left to right
-        flip_h: u32,
-        /// 1: mirrored top to bottom
-        flip_v: u32,
-        /// 1: the crop is scaled to the output
-        resize: u32,
-        /// 1: resize scales both axes alike
-        keep_ratio: u32,
     }
 
     /// Advanced, used to continue runs of MXNet: parameters of its ImageRecordIter that nothing else has. The members
@@ -2708,15 +2669,10 @@ extern "C" {
     pub fn bzna_transform_init(transform: *mut bzna_transform, struct_size: usize);
     /// Warps one picture on the caller's thread.
     pub fn bzna_picture_render(picture: *const bzna_picture, transform: *const bzna_transform, output: *const bzna_output, dst: *mut c_void, dst_bytes: usize, err: *mut bzna_error) -> bzna_status;
-    /// Computes the homography that affine describes: 3x3, row-major, from pixel coordinates of the output to those of
-    /// the input, as in chapter 7 (integers are pixel centers).
-    pub fn bzna_affine_matrix(affine: *const bzna_affine, homography: *mut f64, err: *mut bzna_error) -> bzna_status;
     /// Draws one warp, as a loader does for a view with numbers of BZNA_RANDOM_WARP.
     pub fn bzna_warp_draw(random: *mut bzna_random, warp: *const bzna_warp, in_width: u32, in_height: u32, out_width: u32, out_height: u32, out: *mut f64, err: *mut bzna_error) -> bzna_status;
     /// Draws one jitter, as a loader does for a view with numbers of BZNA_RANDOM_COLOR.
     pub fn bzna_jitter_draw(random: *mut bzna_random, jitter: *const bzna_jitter, mxnet: *const bzna_mxnet, transform: *mut bzna_transform, err: *mut bzna_error) -> bzna_status;
-    /// Sets policy to one that is well known.
-    pub fn bzna_policy_preset(preset: u32, draws: u32, magnitude: u32, policy: *mut bzna_policy, err: *mut bzna_error) -> bzna_status;
     /// Draws operations, as a loader does for a view with numbers of BZNA_RANDOM_AUGMENT.
     pub fn bzna_augment_draw(random: *mut bzna_random, augment: *const bzna_loader_augment, out_width: u32, out_height: u32, transform: *mut bzna_transform, err: *mut bzna_error) -> bzna_status;
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
@@ -2824,6 +2780,8 @@ extern "C" {
     pub fn bzna_formats_weighted_list(dataset: *const bzna_dataset, weights: *const bzna_formats_weights, epoch: u64, list: *mut u64, capacity: u64, count: *mut u64, err: *mut bzna_error) -> bzna_status;
     /// Draws the samples of an epoch, and gives them to a loader.
     pub fn bzna_formats_weighted_give(loader: *mut bzna_loader, dataset: *const bzna_dataset, weights: *const bzna_formats_weights, epoch: u64, err: *mut bzna_error) -> bzna_status;
+    /// Sets policy to one that is well known.
+    pub fn bzna_formats_policy_preset(preset: u32, draws: u32, magnitude: u32, policy: *mut bzna_policy, err: *mut bzna_error) -> bzna_status;
     /// Clears rule, and sets its struct_size, in bytes: pass sizeof \*rule.
     pub fn bzna_formats_rule_init(rule: *mut bzna_rule, struct_size: usize);
     /// Sets what a loader needs for rules.
