@@ -673,7 +673,8 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *   bzi_os_aligned(size, align), bzi_os_free   memory. align: a power of two, at least that of a pointer
  *
  *   bzi_thread, bzi_mutex, bzi_cond; with BENZINA_NO_THREADS, none is started and locks do nothing
- *     bzi_os_thread_start(&thread, run, argument, cpu)  on one processor, or on any if cpu < 0
+ *     bzi_os_thread_start(&thread, run, argument, cpu)  on one processor, or on any if cpu < 0. run returns
+ *                                              BZI_OS_THREAD, which is 0
  *     bzi_os_thread_join(thread)
  *     bzi_os_mutex_init(mutex, rank)           BZI_RANK_...: where it stands in the order of locks
  *     bzi_os_mutex_free(mutex), bzi_os_lock(mutex), bzi_os_unlock(mutex)
@@ -754,6 +755,7 @@ _Static_assert(sizeof(off_t) == 8, "define _FILE_OFFSET_BITS as 64 before the fi
 
 #define BZI_OS_CUDA    "libcuda.so.1"
 #define BZI_OS_NVCUVID "libnvcuvid.so.1"
+#define BZI_OS_THREAD  void *
 
 /* --- What differs between them --- */
 
@@ -1021,7 +1023,7 @@ static void bzi_posix_move_back(const bzi_posix_place *before) { (void)before; }
 
 /* The library's threads block signals, so that handlers run on the program's own threads. Signals that a thread causes
  * itself are not blocked: a host may want to handle them in its callbacks, as Julia's garbage collector does. */
-static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument, int32_t cpu)
+static int bzi_os_thread_start(bzi_thread *thread, BZI_OS_THREAD (*run)(void *), void *argument, int32_t cpu)
 {
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
     bzi_posix_place before;
@@ -1123,6 +1125,7 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 
 #define BZI_OS_CUDA    "nvcuda.dll"
 #define BZI_OS_NVCUVID "nvcuvid.dll"
+#define BZI_OS_THREAD  unsigned __stdcall
 
 static int bzi_windows_error(void)
 {
@@ -1316,9 +1319,8 @@ BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
 
 typedef struct bzi_os_folder {
     HANDLE           find;
-    WIN32_FIND_DATAW entry;           /* the next one */
-    int              is_there;        /* entry is; else error says why not */
-    int              error;           /* an errno; 0: the folder ends */
+    WIN32_FIND_DATAW entry;           /* the last one that was found */
+    int              is_first;        /* bzi_os_folder_next has not given it */
     char             name[4 * MAX_PATH];
     uint64_t         id[2];           /* volume, number */
 } bzi_os_folder;
@@ -1345,27 +1347,27 @@ static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
     if (!(wide = bzi_windows_path(pattern, &error)))
         return error;
     folder->find = FindFirstFileW(wide, &folder->entry);
-    folder->is_there = folder->find != INVALID_HANDLE_VALUE;
-    folder->error = 0;
-    error = folder->is_there ? 0 : bzi_windows_error();     /* before free, which may call the system, too */
+    folder->is_first = 1;
+    if (folder->find == INVALID_HANDLE_VALUE)
+        error = bzi_windows_error();                        /* before free, which may call the system, too */
     free(wide);
     return error;
 }
 
 static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
 {
-    *error = folder->error;
-    if (!folder->is_there)
-        return NULL;
-
-    *kind = bzi_windows_kind(folder->entry.dwFileAttributes);
-    if (!bzi_windows_narrow(folder->entry.cFileName, folder->name, sizeof folder->name)) {
-        *error = ENAMETOOLONG;
+    *error = 0;
+    if (!folder->is_first && !FindNextFileW(folder->find, &folder->entry)) {
+        *error = GetLastError() == ERROR_NO_MORE_FILES ? 0 : bzi_windows_error();
         return NULL;
     }
-    folder->is_there = FindNextFileW(folder->find, &folder->entry);
-    folder->error = folder->is_there || GetLastError() == ERROR_NO_MORE_FILES ? 0 : bzi_windows_error();
-    return folder->name;
+
+    folder->is_first = 0;
+    *kind = bzi_windows_kind(folder->entry.dwFileAttributes);
+    if (bzi_windows_narrow(folder->entry.cFileName, folder->name, sizeof folder->name))
+        return folder->name;
+    *error = ENAMETOOLONG;
+    return NULL;
 }
 
 static void bzi_os_folder_close(bzi_os_folder *folder) { FindClose(folder->find); }
@@ -1419,39 +1421,18 @@ typedef SRWLOCK            bzi_mutex;
 typedef CONDITION_VARIABLE bzi_cond;
 typedef HANDLE             bzi_thread;
 
-/* A thread's function and argument; the thread frees it. */
-typedef struct bzi_windows_start {
-    void *(*run)(void *);
-    void   *argument;
-} bzi_windows_start;
-
-static unsigned __stdcall bzi_windows_run(void *given)
-{
-    const bzi_windows_start start = *(bzi_windows_start *)given;
-
-    free(given);
-    start.run(start.argument);
-    return 0;
-}
-
 /* Processors are those of the thread's group, at most 64. */
-static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument, int32_t cpu)
+static int bzi_os_thread_start(bzi_thread *thread, BZI_OS_THREAD (*run)(void *), void *argument, int32_t cpu)
 {
     DWORD_PTR allowed, all;
-    bzi_windows_start *start;
 
     if (cpu >= 0 && (cpu >= (int32_t)(8 * sizeof allowed) ||
                      !GetProcessAffinityMask(GetCurrentProcess(), &allowed, &all) || !(allowed >> cpu & 1)))
         return EINVAL;
-    if (!(start = malloc(sizeof *start)))
-        return ENOMEM;
 
-    *start = (bzi_windows_start){ run, argument };
-    *thread = (HANDLE)_beginthreadex(NULL, 0, bzi_windows_run, start, CREATE_SUSPENDED, NULL);
-    if (!*thread) {
-        free(start);
+    *thread = (HANDLE)_beginthreadex(NULL, 0, run, argument, CREATE_SUSPENDED, NULL);
+    if (!*thread)
         return EAGAIN;
-    }
     if (cpu >= 0)
         SetThreadAffinityMask(*thread, (DWORD_PTR)1 << cpu);
     ResumeThread(*thread);
@@ -1502,7 +1483,7 @@ typedef char bzi_mutex;
 typedef char bzi_cond;
 typedef char bzi_thread;
 
-static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument, int32_t cpu)
+static int bzi_os_thread_start(bzi_thread *thread, BZI_OS_THREAD (*run)(void *), void *argument, int32_t cpu)
 {
     (void)thread, (void)run, (void)argument, (void)cpu;
     return ENOTSUP;
@@ -2221,7 +2202,7 @@ typedef struct bzi_crew {
 } bzi_crew;
 
 /* A thread of a crew: takes indices until none is left, or until all below the lowest failed one are taken. */
-static void *bzi_crew_run(void *argument)
+static BZI_OS_THREAD bzi_crew_run(void *argument)
 {
     bzi_crew *crew = argument;
     bzna_error err;
@@ -2238,7 +2219,7 @@ static void *bzi_crew_run(void *argument)
         }
         bzi_os_unlock(&crew->mutex);
     }
-    return NULL;
+    return 0;
 }
 
 /* Calls each(user, i) for all i below count, on this thread and on others, if threads may be made. After a failure the
@@ -2848,7 +2829,7 @@ static const bzi_setting bzi_settings[] = {
 };
 
 /* Checks a setting that is one whole number, or several. */
-static bzna_status bzi_setting_check_integers(const char *where, const bzi_setting *s, const void *at, bzna_error *err)
+static bzna_status bzi_setting_check_integers(const bzi_setting *s, const void *at, bzna_error *err)
 {
     const uint32_t *words = at;
     const uint64_t least = (uint64_t)s->least, most = s->type == BZI_IS_SWITCH ? 1 : (uint64_t)s->most;
@@ -2862,20 +2843,20 @@ static bzna_status bzi_setting_check_integers(const char *where, const bzi_setti
         if (value >= least && (most == 0 || value <= most))
             continue;
         switch (s->type) {
-        case BZI_IS_CHOICE: return BZI_MISUSE(err, "%s.%s: %d is not known", where, s->name, (int)words[i]);   /* as -1 */
-        case BZI_IS_BITS:   return BZI_MISUSE(err, "%s.%s: 0x%x has bits that are not known", where, s->name, words[i]);
-        case BZI_IS_SWITCH: return BZI_MISUSE(err, "%s.%s: neither 0 nor 1", where, s->name);
-        case BZI_IS_FORMAT: return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.%s: %u is not supported; 0 to %u are", where,
-                                            s->name, words[i], (uint32_t)most);
-        default:            return BZI_MISUSE(err, "%s.%s: %llu is not in %llu..%llu", where, s->name, (bzi_llu)value,
-                                              (bzi_llu)least, (bzi_llu)most);
+        case BZI_IS_CHOICE: return BZI_MISUSE(err, "%d is not known", (int)words[i]);   /* as -1 */
+        case BZI_IS_BITS:   return BZI_MISUSE(err, "0x%x has bits that are not known", words[i]);
+        case BZI_IS_SWITCH: return BZI_MISUSE(err, "neither 0 nor 1");
+        case BZI_IS_FORMAT: return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%u is not supported; 0 to %u are", words[i],
+                                            (uint32_t)most);
+        default:            return BZI_MISUSE(err, "%llu is not in %llu..%llu", (bzi_llu)value, (bzi_llu)least,
+                                              (bzi_llu)most);
         }
     }
     return BZNA_OK;
 }
 
 /* Checks a setting that is one real number, or several. */
-static bzna_status bzi_setting_check_reals(const char *where, const bzi_setting *s, const void *at, bzna_error *err)
+static bzna_status bzi_setting_check_reals(const bzi_setting *s, const void *at, bzna_error *err)
 {
     const int is_double = s->type == BZI_IS_REAL64 || s->type == BZI_IS_RANGE64;
     const int is_range = s->type == BZI_IS_RANGE || s->type == BZI_IS_RANGE64;
@@ -2887,19 +2868,17 @@ static bzna_status bzi_setting_check_reals(const char *where, const bzi_setting 
 
         value = is_double ? ((const double *)at)[i] : (double)((const float *)at)[i];
         if (!isfinite(value))
-            return BZI_MISUSE(err, "%s.%s: %g is not a finite number", where, s->name, value);
+            return BZI_MISUSE(err, "%g is not a finite number", value);
         if (s->most != 0 && (value < s->least || value > s->most))
-            return BZI_MISUSE(err, "%s.%s: %g is not in %g..%g", where, s->name, value, s->least, s->most);
+            return BZI_MISUSE(err, "%g is not in %g..%g", value, s->least, s->most);
         if (is_range && i % 2 && value < before)
-            return BZI_MISUSE(err, "%s.%s: %g..%g is no range", where, s->name, before, value);
+            return BZI_MISUSE(err, "%g..%g is no range", before, value);
     }
     return BZNA_OK;
 }
 
-/* Fails if a reserved word is set, or one of an array of them. where: what errors call their struct, or "". name: of
- * the member. */
-static bzna_status bzi_check_reserved(const char *where, const char *name, const void *words, size_t bytes,
-                                      bzna_error *err)
+/* Fails if a reserved word is set, or one of an array of them. name: of the member. */
+static bzna_status bzi_check_reserved(const char *name, const void *words, size_t bytes, bzna_error *err)
 {
     const uint8_t *word = words;
     char number[16] = "";
@@ -2911,39 +2890,47 @@ static bzna_status bzi_check_reserved(const char *where, const char *name, const
             word += sizeof(uint64_t);
         snprintf(number, sizeof number, "[%u]", (unsigned)((size_t)(word - (const uint8_t *)words) / sizeof(uint64_t)));
     }
-    return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s%s%s%s: a reserved word must be 0", where, *where ? "." : "", name,
-                    number);
+    return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s%s: a reserved word must be 0", name, number);
 }
 
-static bzna_status bzi_setting_check(const char *where, const bzi_setting *s, const uint8_t *values, bzna_error *err)
+/* Checks a setting of a struct. Errors give the reason only; that of a reserved word, none. */
+static bzna_status bzi_setting_check(const bzi_setting *s, const uint8_t *values, bzna_error *err)
 {
     const uint8_t *at = values + s->offset;
     const int is_zero = bzi_is_zero(at, s->bytes);
 
     switch (s->type) {
     case BZI_IS_RESERVED:
-        return bzi_check_reserved(where, s->name, at, s->bytes, err);
+        return is_zero ? BZNA_OK : BZNA_E_STRUCT_SIZE;
     case BZI_IS_FIRST_ONLY:
-        return is_zero ? BZNA_OK : BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, s->name);
+        return is_zero ? BZNA_OK : BZI_MISUSE(err, "can only be set for the first output");
     case BZI_IS_EXTRA_ONLY:
-        return is_zero ? BZNA_OK : BZI_MISUSE(err, "%s.%s: is only for extra_outputs; for the first output, set "
-                                              "fields.image and the config's own groups", where, s->name);
+        return is_zero ? BZNA_OK : BZI_MISUSE(err, "is only for extra_outputs; for the first output, set fields.image "
+                                                   "and the config's own groups");
     case BZI_IS_BOTH:
         return is_zero == bzi_is_zero(values + s->other_offset, s->other_bytes) ? BZNA_OK :
-                   BZI_MISUSE(err, "%s.%s: one is given without the other", where, s->name);
+                   BZI_MISUSE(err, "one is given without the other");
     }
     if (is_zero && s->preset != 0)    /* zeros stand for something that is allowed */
         return BZNA_OK;
-    return s->type < BZI_IS_REAL ? bzi_setting_check_integers(where, s, at, err) :
-                                   bzi_setting_check_reals(where, s, at, err);
+    return s->type < BZI_IS_REAL ? bzi_setting_check_integers(s, at, err) : bzi_setting_check_reals(s, at, err);
 }
 
 /* Checks a struct of the caller's. of: BZI_OF_...: which one it is. where: what errors call it. */
 static bzna_status bzi_settings_check(uint32_t of, const void *values, const char *where, bzna_error *err)
 {
-    for (size_t i = 0; i < BZI_LENGTH(bzi_settings); i++)
-        if (bzi_settings[i].of == of && bzi_setting_check(where, &bzi_settings[i], values, err) != BZNA_OK)
-            return err->status;
+    char name[160];
+
+    for (size_t i = 0; i < BZI_LENGTH(bzi_settings); i++) {
+        const bzi_setting *s = &bzi_settings[i];
+
+        if (s->of != of || bzi_setting_check(s, values, err) == BZNA_OK)
+            continue;
+        snprintf(name, sizeof name, "%s.%s", where, s->name);
+        return s->type == BZI_IS_RESERVED ?
+                   bzi_check_reserved(name, (const uint8_t *)values + s->offset, s->bytes, err) :
+                   bzi_error_prefix(err, name);
+    }
     return BZNA_OK;
 }
 
@@ -3140,20 +3127,14 @@ static uint32_t bzi_bits_1(bzi_bits *b)
     return value;
 }
 
-/* Returns the next n bits as a number. Pre: n <= 32. */
+/* Returns the next n bits as a number. If there are more than 32, the last ones count. */
 static uint32_t bzi_bits_u(bzi_bits *b, uint32_t n)
 {
     uint32_t value = 0;
 
-    while (n--)
+    while (n-- && !b->overrun)
         value = value << 1 | bzi_bits_1(b);
     return value;
-}
-
-static void bzi_bits_skip(bzi_bits *b, uint32_t n)
-{
-    while (n-- && !b->overrun)
-        bzi_bits_1(b);
 }
 
 /* Returns an unsigned Exp-Golomb number. More than 31 leading zeros count as an overrun. */
@@ -3314,96 +3295,72 @@ static void bzi_out_pack(bzi_out *out, const char *pattern, const uint64_t *numb
 
 enum { BZI_NAL_SLICE, BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS, BZI_NAL_SEI, BZI_NAL_DISCARDABLE, BZI_NAL_OTHER };
 
-/* The differences between H.264 (7.3.1, table 7-1) and H.265 (7.3.1.2, table 7-1): the header of a NAL unit, and the
- * meaning of its types. */
-typedef struct bzi_nal_syntax {
-    uint8_t header;                   /* bytes of a unit's header */
-    uint8_t shift;                    /* the type in the header's first byte: shifted down by this, */
-    uint8_t mask;                     /* and then masked with this */
-    /* slices a decoder can start with, first type and end: IDR; in H.265 CRA and BLA, too */
-    uint8_t starts[2];
-    uint8_t kinds[BZI_NAL_OTHER][2];  /* by BZI_NAL_..., first type and end */
-} bzi_nal_syntax;
-
-static const bzi_nal_syntax bzi_nal_h264 = {
-    1, 0, 31, { 5, 6 }, { { 1, 6 }, { 0, 0 }, { 7, 8 }, { 8, 9 }, { 6, 7 }, { 9, 13 } }
-};
-static const bzi_nal_syntax bzi_nal_h265 = {
-    2, 1, 63, { 16, 22 }, { { 0, 32 }, { 32, 33 }, { 33, 34 }, { 34, 35 }, { 39, 41 }, { 35, 39 } }
-};
-
-static const bzi_nal_syntax *bzi_nal_syntax_of(uint32_t codec)
-{
-    return codec == BZNA_CODEC_H265 ? &bzi_nal_h265 : &bzi_nal_h264;
-}
+/* Bytes of a unit's header. */
+static uint32_t bzi_nal_header(uint32_t codec) { return codec == BZNA_CODEC_H265 ? 2 : 1; }
 
 /* Returns nal_unit_type. Pre: the unit is not empty. */
-static uint32_t bzi_nal_type(const bzi_nal_syntax *syntax, bzi_span nal)
+static uint32_t bzi_nal_type(uint32_t codec, bzi_span nal)
 {
-    return nal.data[0] >> syntax->shift & syntax->mask;
+    return codec == BZNA_CODEC_H265 ? nal.data[0] >> 1 & 63 : nal.data[0] & 31;
 }
 
 /* Returns the kind of a unit, BZI_NAL_... Pre: the unit is not empty. */
 static uint32_t bzi_nal_kind(uint32_t codec, bzi_span nal)
 {
-    const bzi_nal_syntax *syntax = bzi_nal_syntax_of(codec);
-    uint32_t type = bzi_nal_type(syntax, nal), kind = 0;
+    /* first type and end of each kind: table 7-1 of both standards */
+    static const uint8_t h264[][2] = { { 1, 6 }, { 0, 0 }, { 7, 8 }, { 8, 9 }, { 6, 7 }, { 9, 13 } };
+    static const uint8_t h265[][2] = { { 0, 32 }, { 32, 33 }, { 33, 34 }, { 34, 35 }, { 39, 41 }, { 35, 39 } };
+    const uint8_t (*types)[2] = codec == BZNA_CODEC_H265 ? h265 : h264;
+    const uint32_t type = bzi_nal_type(codec, nal);
+    uint32_t kind = 0;
 
-    while (kind < BZI_NAL_OTHER && !(type >= syntax->kinds[kind][0] && type < syntax->kinds[kind][1]))
+    while (kind < BZI_NAL_OTHER && !(type >= types[kind][0] && type < types[kind][1]))
         kind++;
     return kind;
 }
 
 static int bzi_kind_is_parameter_set(uint32_t kind) { return kind >= BZI_NAL_VPS && kind <= BZI_NAL_PPS; }
 
-/* Returns 1 if a decoder can start with the picture of this slice. Only the decoder can tell whether the picture needs
- * no other. */
+/* Returns 1 if a decoder can start with the picture of this slice: IDR; in H.265 CRA and BLA, too. Only the decoder can
+ * tell whether the picture needs no other. */
 static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
 {
-    const bzi_nal_syntax *syntax = bzi_nal_syntax_of(codec);
-    uint32_t type = bzi_nal_type(syntax, nal);
-    return type >= syntax->starts[0] && type < syntax->starts[1];
+    const uint32_t type = bzi_nal_type(codec, nal);
+    return codec == BZNA_CODEC_H265 ? type >= 16 && type < 22 : type == 5;
 }
 
 /* Returns 1 for units that a decoder does not need for a picture that stands alone: delimiters, ends, filler, encoders'
  * banners. */
 BZI_MAYBE_UNUSED static int bzi_nal_is_discardable(uint32_t codec, bzi_span nal)
 {
-    uint32_t kind = bzi_nal_kind(codec, nal), header = bzi_nal_syntax_of(codec)->header;
-    if (kind == BZI_NAL_SEI)
-        return nal.size > header && nal.data[header] == 5;              /* user_data_unregistered */
-    return kind == BZI_NAL_DISCARDABLE;
+    const uint32_t kind = bzi_nal_kind(codec, nal), header = bzi_nal_header(codec);
+    return kind == BZI_NAL_SEI ? nal.size > header && nal.data[header] == 5 :  /* user_data_unregistered */
+                                 kind == BZI_NAL_DISCARDABLE;
 }
-
-enum { BZI_NALS_LENGTH, BZI_NALS_ANNEXB, BZI_NALS_HVCC, BZI_NALS_AVCC };
 
 /* Iterates over NAL units in anything that holds them. */
 typedef struct bzi_nals {
     bzi_cursor c;                     /* at the next unit */
-    uint32_t   kind;                  /* BZI_NALS_...: what holds the units */
-    uint32_t   length_size;           /* bytes of the length before each unit; ANNEXB: 0 */
-    uint32_t   lists;                 /* HVCC, AVCC: lists that have not begun */
-    uint32_t   left;                  /* HVCC, AVCC: units left in the list that has */
+    uint32_t   length_size;           /* bytes of the length before each unit; 0: they follow start codes (Annex B) */
+    uint32_t   count_size;            /* of a record's lists, bytes of the count: 2 in hvcC, 1 in avcC; 0: no record */
+    uint32_t   lists;                 /* of a record, lists that have not begun */
+    uint32_t   left;                  /* likewise, units left in the list that has */
 } bzi_nals;
 
-/* The units of an access unit. length_size 0: they follow start codes (Annex B). */
+/* The units of an access unit. */
 static bzi_nals bzi_nals_of_unit(bzi_span unit, uint32_t length_size)
 {
-    return (bzi_nals){ .c = bzi_cursor_of(unit),
-                       .kind = length_size ? BZI_NALS_LENGTH : BZI_NALS_ANNEXB, .length_size = length_size };
+    return (bzi_nals){ .c = bzi_cursor_of(unit), .length_size = length_size };
 }
 
 /* The parameter sets of a decoder configuration record. */
 static bzi_nals bzi_nals_of_config(bzi_span config, uint32_t codec)
 {
-    bzi_nals n = { .c = bzi_cursor_of(config), .kind = BZI_NALS_AVCC, .length_size = 2 };
+    const int is_hvcc = codec == BZNA_CODEC_H265;
+    bzi_nals n = { .c = bzi_cursor_of(config), .length_size = 2, .count_size = is_hvcc ? 2 : 1 };
 
-    n.lists = 2;                      /* sequence parameter sets, picture parameter sets */
-    if (codec == BZNA_CODEC_H265)
-        n.kind = BZI_NALS_HVCC;
-    bzi_cursor_take(&n.c, n.kind == BZI_NALS_HVCC ? 22 : 5);
-    if (n.kind == BZI_NALS_HVCC)
-        n.lists = bzi_cursor_u8(&n.c);
+    bzi_cursor_take(&n.c, is_hvcc ? 22 : 5);
+    n.lists = is_hvcc ? bzi_cursor_u8(&n.c) : 2;            /* avcC: sequence parameter sets, picture parameter sets */
     return n;
 }
 
@@ -3456,9 +3413,11 @@ static int bzi_nals_next_in_lists(bzi_nals *n)
         if (n->lists == 0 || c->overrun)
             return 0;
         n->lists--;
-        if (n->kind == BZI_NALS_HVCC)
+        if (n->count_size == 2)
             bzi_cursor_u8(c);                               /* the type stands in each unit, too */
-        n->left = n->kind == BZI_NALS_HVCC ? bzi_cursor_u16(c) : bzi_cursor_u8(c) & (n->lists ? 31u : 255u);
+        n->left = (uint32_t)bzi_cursor_number(c, n->count_size);
+        if (n->count_size == 1 && n->lists)
+            n->left &= 31;
     }
 
     n->left--;
@@ -3470,11 +3429,11 @@ static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
 {
     uint64_t length;
 
-    if (n->kind == BZI_NALS_ANNEXB)
+    if (!n->length_size)
         return bzi_nals_next_annexb(&n->c, nal);
 
     do {
-        if (n->kind == BZI_NALS_LENGTH ? !bzi_cursor_left(&n->c) : !bzi_nals_next_in_lists(n))
+        if (n->count_size ? !bzi_nals_next_in_lists(n) : !bzi_cursor_left(&n->c))
             return n->c.overrun ? -1 : 0;
         length = bzi_cursor_number(&n->c, n->length_size);
         nal->data = bzi_cursor_take(&n->c, length);
@@ -3537,7 +3496,7 @@ static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
         return;
 
     if (bzi_bits_1(b) && bzi_bits_u(b, 8) == 255)           /* aspect ratio */
-        bzi_bits_skip(b, 32);
+        bzi_bits_u(b, 32);
     if (bzi_bits_1(b))                                      /* overscan */
         bzi_bits_1(b);
     if (bzi_bits_1(b)) {
@@ -3611,7 +3570,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 {
     /* profiles that have the chroma fields */
     static const uint8_t high[] = { 100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135 };
-    uint32_t mbs_only, poc, width, height, frame_num_bits, order_bits = 0;
+    uint32_t mbs_only, poc, frame_num_bits, order_bits = 0;
 
     for (int i = 0; i < 3; i++)
         sps->profile[i] = (uint8_t)bzi_bits_u(b, 8);
@@ -3639,12 +3598,10 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
     bzi_bits_ue(b);                                         /* reference frames */
     bzi_bits_1(b);
 
-    width = bzi_bits_ue(b) + 1;
-    height = bzi_bits_ue(b) + 1;
+    sps->width = 16 * bzi_min32(bzi_bits_ue(b), 65535) + 16;
+    sps->height = 16 * bzi_min32(bzi_bits_ue(b), 65535) + 16;
     mbs_only = bzi_bits_1(b);
-
-    sps->width = width < 65536 ? width * 16 : 0;
-    sps->height = height < 65536 ? height * 16 * (2 - mbs_only) : 0;
+    sps->height *= 2 - mbs_only;
 
     if (!mbs_only)
         bzi_bits_1(b);
@@ -3669,9 +3626,9 @@ static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps)
     for (uint32_t i = 0; i + 1 < sub_layers; i++)
         present[i] = bzi_bits_u(b, 2);
     if (sub_layers > 1)
-        bzi_bits_skip(b, 2 * (9 - sub_layers));
+        bzi_bits_u(b, 2 * (9 - sub_layers));
     for (uint32_t i = 0; i + 1 < sub_layers; i++)
-        bzi_bits_skip(b, (present[i] & 2 ? 88u : 0) + (present[i] & 1 ? 8u : 0));
+        bzi_bits_u(b, (present[i] & 2 ? 88u : 0) + (present[i] & 1 ? 8u : 0));
 }
 
 /* H.265 7.3.4: skips the scaling lists. */
@@ -3745,7 +3702,7 @@ static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
     if (bzi_bits_1(b)) {                                    /* long-term references */
         uint32_t n = bzi_bits_ue(b);
         for (uint32_t i = 0; i < n && !b->overrun; i++)
-            bzi_bits_skip(b, poc_bits + 1);
+            bzi_bits_u(b, poc_bits + 1);
     }
 
     bzi_bits_u(b, 2);
@@ -3776,7 +3733,7 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
 /* Returns 1 if the unit is a sequence parameter set that makes sense. */
 static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
 {
-    bzi_bits b = bzi_bits_make(nal, bzi_nal_syntax_of(codec)->header);
+    bzi_bits b = bzi_bits_make(nal, bzi_nal_header(codec));
 
     memset(sps, 0, sizeof *sps);
     if (codec == BZNA_CODEC_H265)
@@ -3852,12 +3809,12 @@ static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
     uint32_t model = 0, delay_bits = 0, display, points;
 
     if (bzi_bits_1(b)) {                                    /* timing */
-        bzi_bits_skip(b, 64);
+        bzi_bits_u(b, 64);
         if (bzi_bits_1(b))
             bzi_bits_ue(b);
         if ((model = bzi_bits_1(b)) != 0) {
             delay_bits = bzi_bits_u(b, 5) + 1;
-            bzi_bits_skip(b, 42);
+            bzi_bits_u(b, 42);
         }
     }
 
@@ -3866,7 +3823,7 @@ static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
     for (uint32_t i = 0; i < points && !b->overrun; i++) {
         uint32_t level, tier;
 
-        bzi_bits_skip(b, 12);
+        bzi_bits_u(b, 12);
 
         level = bzi_bits_u(b, 5);
         tier = level > 7 && bzi_bits_1(b);
@@ -3876,9 +3833,9 @@ static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
         }
 
         if (model && bzi_bits_1(b))
-            bzi_bits_skip(b, 2 * delay_bits + 1);
+            bzi_bits_u(b, 2 * delay_bits + 1);
         if (display && bzi_bits_1(b))
-            bzi_bits_skip(b, 4);
+            bzi_bits_u(b, 4);
     }
 }
 
@@ -3888,21 +3845,21 @@ static void bzi_av1_tools(bzi_bits *b, uint32_t reduced)
     uint32_t order_hint, content = 2;
 
     if (!reduced && bzi_bits_1(b))                          /* frame numbers */
-        bzi_bits_skip(b, 7);
-    bzi_bits_skip(b, 3);
+        bzi_bits_u(b, 7);
+    bzi_bits_u(b, 3);
     if (!reduced) {
-        bzi_bits_skip(b, 4);
+        bzi_bits_u(b, 4);
         if ((order_hint = bzi_bits_1(b)) != 0)
-            bzi_bits_skip(b, 2);
+            bzi_bits_u(b, 2);
         if (!bzi_bits_1(b))
             content = bzi_bits_1(b);
         if (content && !bzi_bits_1(b))
             bzi_bits_1(b);
         if (order_hint)
-            bzi_bits_skip(b, 3);
+            bzi_bits_u(b, 3);
     }
 
-    bzi_bits_skip(b, 3);
+    bzi_bits_u(b, 3);
 }
 
 /* 5.5.2: the color. */
@@ -4253,19 +4210,7 @@ static void bzi_jpeg_tables(bzi_jpeg *j, uint32_t marker, bzi_cursor *c)
     }
 }
 
-/* Refuses a kind of frame header that is not read, by its name. */
-static bzna_status bzi_jpeg_refuse(uint32_t marker, bzna_error *err)
-{
-    return BZI_FAIL(err, BZNA_E_CODEC, "%s coding (marker %02X) is not supported",
-                    marker == BZI_JPEG_SOF55                      ? "JPEG-LS" :
-                    marker > BZI_JPEG_SOF15                       ? "hierarchical" :
-                    (marker & 3) == 3                             ? "lossless" :
-                    marker > BZI_JPEG_JPG && (marker & 7) < 4     ? "arithmetic" :
-                                                                    "hierarchical",
-                    marker);
-}
-
-/* B.2.2: the frame header. */
+/* B.2.2: the frame header. Kinds that are not read are refused by their name. */
 static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, bzna_error *err)
 {
     const uint32_t bits = bzi_cursor_u8(c);
@@ -4273,7 +4218,13 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
     if (j->frame)
         return bzi_still_fail(err, c, "a second frame header");
     if (marker > BZI_JPEG_SOF2 && !(BZI_JPEG_ARITHMETIC && (marker == BZI_JPEG_SOF9 || marker == BZI_JPEG_SOF10)))
-        return bzi_jpeg_refuse(marker, err);
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s coding (marker %02X) is not supported",
+                        marker == BZI_JPEG_SOF55                      ? "JPEG-LS" :
+                        marker > BZI_JPEG_SOF15                       ? "hierarchical" :
+                        (marker & 3) == 3                             ? "lossless" :
+                        marker > BZI_JPEG_JPG && (marker & 7) < 4     ? "arithmetic" :
+                                                                        "hierarchical",
+                        marker);
 
     j->frame = marker;
     j->height = bzi_cursor_u16(c);
@@ -4357,12 +4308,12 @@ static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span data, bzna_error *err)
             status = bzi_jpeg_scan(j, &segment, err);
         else if (marker == BZI_JPEG_DQT || marker == BZI_JPEG_DHT)
             bzi_jpeg_tables(j, marker, &segment);
-        else if (marker == BZI_JPEG_DHP || marker == BZI_JPEG_EXP || marker == BZI_JPEG_SOF55)
-            status = bzi_jpeg_refuse(marker, err);
-        else if (marker > BZI_JPEG_SOF15)
-            bzi_jpeg_note(j, marker, (bzi_span){ segment.data, segment.size });
-        else if (marker >= BZI_JPEG_SOF0 && marker != BZI_JPEG_JPG && marker != BZI_JPEG_DAC)
+        else if ((marker >= BZI_JPEG_SOF0 && marker <= BZI_JPEG_SOF15 && marker != BZI_JPEG_JPG &&
+                  marker != BZI_JPEG_DAC) ||
+                 marker == BZI_JPEG_DHP || marker == BZI_JPEG_EXP || marker == BZI_JPEG_SOF55)
             status = bzi_jpeg_frame(j, marker, &segment, err);
+        else
+            bzi_jpeg_note(j, marker, (bzi_span){ segment.data, segment.size });
     }
     return status;
 }
@@ -4771,11 +4722,8 @@ static bzi_span bzi_image_config(const bzna_image *image)
 /* Returns the units of an AV1 configuration record. */
 static bzi_span bzi_image_obus(const bzna_image *image)
 {
-    bzi_span config = bzi_image_config(image);
-    uint64_t skip = bzi_min(config.size, 4);
-    config.data = skip ? config.data + skip : NULL;
-    config.size -= skip;
-    return config;
+    const bzi_span config = bzi_image_config(image);
+    return config.size < 4 ? (bzi_span){ NULL, 0 } : bzi_span_skip(config, 4);
 }
 
 /* Iterates over the units of the config, then over those of the data: NAL units, or AV1's. */
@@ -4876,36 +4824,25 @@ static bzna_status bzi_image_find_set(const bzna_image *image, bzi_span *set, bz
     return got ? BZNA_OK : BZI_FAIL(err, BZNA_E_DECODE, "the access unit has no picture");
 }
 
-/* Reads the sequence header in force, and checks that the first frame is a key frame. */
-static bzna_status bzi_image_av1(const bzna_image *image, bzi_format *sps, bzna_error *err)
-{
-    bzi_span set, frame;
-    uint32_t reduced = 0;
-
-    if (bzi_image_find_set(image, &set, &frame, err) != BZNA_OK)
-        return err->status;
-    if (!set.data)
-        return BZI_FAIL(err, BZNA_E_DECODE, "there is no sequence header");
-    if (!bzi_av1_read(set, sps, &reduced))
-        return BZI_FAIL(err, BZNA_E_DECODE, "the sequence header is damaged");
-    if (!reduced && (!frame.size || frame.data[0] & 0xe0))  /* show_existing_frame, frame_type: 0 is a key frame */
-        return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
-    return BZNA_OK;
-}
-
-/* Reads the sequence parameter set in force, and checks that a decoder can start with the first slice. */
+/* H.264, H.265, AV1: reads the sequence parameter set or sequence header in force, and checks that a decoder can start
+ * with the first slice or frame. */
 static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
-    bzi_span set, slice;
+    const int is_av1 = image->codec == BZNA_CODEC_AV1;
+    const char *name = is_av1 ? "sequence header" : "sequence parameter set";
+    uint32_t reduced = 0;
+    bzi_span set, picture;
 
-    if (bzi_image_find_set(image, &set, &slice, err) != BZNA_OK)
+    if (bzi_image_find_set(image, &set, &picture, err) != BZNA_OK)
         return err->status;
-    if (!bzi_nal_starts_stream(image->codec, slice))
+    if (!is_av1 && !bzi_nal_starts_stream(image->codec, picture))
         return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
     if (!set.data)
-        return BZI_FAIL(err, BZNA_E_DECODE, "there is no sequence parameter set");
-    if (!bzi_sps_read(image->codec, set, sps))
-        return BZI_FAIL(err, BZNA_E_DECODE, "the sequence parameter set is damaged");
+        return BZI_FAIL(err, BZNA_E_DECODE, "there is no %s", name);
+    if (is_av1 ? !bzi_av1_read(set, sps, &reduced) : !bzi_sps_read(image->codec, set, sps))
+        return BZI_FAIL(err, BZNA_E_DECODE, "the %s is damaged", name);
+    if (is_av1 && !reduced && (!picture.size || picture.data[0] & 0xe0))    /* show_existing_frame, frame_type: 0 is key */
+        return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
     return BZNA_OK;
 }
 
@@ -5096,7 +5033,7 @@ static const bzi_codec bzi_codecs[] = {
       .entries = { "av01" },
       .config = "av1C",
       .config_bytes = 4,
-      .inspect = bzi_image_av1,
+      .inspect = bzi_image_sps,
       .stream = bzi_image_bytes,
       .key = bzi_image_key_sets,
       .av_id = BZI_AV_ID(AV1),
@@ -18768,8 +18705,8 @@ static bzna_status bzi_made_check(const bzna_made *made, bzna_error *err)
     const size_t name = made->name ? strlen(made->name) : 0;
     uint64_t bytes = 8;
 
-    if (bzi_check_reserved("", "reserved", made->reserved, sizeof made->reserved, err) != BZNA_OK ||
-        bzi_check_reserved("", "reserved0", &made->reserved0, sizeof made->reserved0, err) != BZNA_OK)
+    if (bzi_check_reserved("reserved", made->reserved, sizeof made->reserved, err) != BZNA_OK ||
+        bzi_check_reserved("reserved0", &made->reserved0, sizeof made->reserved0, err) != BZNA_OK)
         return err->status;
     if (name == 0 || name >= BZNA_NAME_MAX || !bzi_text_is_utf8(made->name))
         return BZI_MISUSE(err, "name: must have 1 to %u bytes of UTF-8", BZNA_NAME_MAX - 1);
@@ -20835,7 +20772,7 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 
 /* The thread of an engine. It decodes samples until the pool closes, or the engine retires, or the device hangs. What
  * is in flight then fails. */
-static void *bzi_engine_run(void *argument)
+static BZI_OS_THREAD bzi_engine_run(void *argument)
 {
     bzi_engine *engine = argument;
     bzi_session *session = &engine->session;
@@ -20878,7 +20815,7 @@ static void *bzi_engine_run(void *argument)
     pool->watches.gone++;
     bzi_os_wake_all(&pool->wake);
     bzi_os_unlock(&pool->mutex);
-    return NULL;
+    return 0;
 }
 
 /* Ends the threads of a pool and frees it. Pre: no loader uses it any more. Returns 0, or 1 if a thread cannot be
@@ -21145,7 +21082,7 @@ static void bzi_hand_sleep(const bzi_hand *hand, uint64_t when)
 }
 
 /* A thread of a loader. */
-static void *bzi_hand_run(void *argument)
+static BZI_OS_THREAD bzi_hand_run(void *argument)
 {
     bzi_hand *hand = argument;
     bzi_queues *queues = hand->queues;
@@ -21172,7 +21109,7 @@ static void *bzi_hand_run(void *argument)
     bzi_queues_lock(queues);
     queues->watches.gone++;
     bzi_queues_unlock(queues);
-    return NULL;
+    return 0;
 }
 
 /* Without threads, does the next piece of the work that the batch to be delivered needs. Returns UINT64_MAX; if there

@@ -2930,7 +2930,7 @@ TEST(headers_of_av1_encoders_say_what_their_decoders_see)
             CHECK_EQ(sps.chroma_location, f->chroma_location - 1);
         image.data = packet->data;                        /* and the whole picture is one that can stand alone */
         image.data_size = (uint64_t)packet->size;
-        CHECK_EQ(bzi_image_av1(&image, &sps, &err), BZNA_OK);
+        CHECK_EQ(bzi_image_sps(&image, &sps, &err), BZNA_OK);
         CHECK_EQ(sps.width, f->width);
         if (test_failures != before)
             printf("  in %s %s %s\n", work[i].encoder, av_get_pix_fmt_name(work[i].format),
@@ -2996,7 +2996,7 @@ static bzna_status explore_av1(const uint8_t *config, size_t config_size, const 
     image.config_size = config_size;
     image.data = d;
     image.data_size = data_size;
-    status = bzi_image_av1(&image, &sps, &err);
+    status = bzi_image_sps(&image, &sps, &err);
     CHECK(status == BZNA_OK ||
           ((status == BZNA_E_DECODE || status == BZNA_E_BOX) && err.status == status && err.message[0]));
     CHECK(status != BZNA_OK || (sps.width >= 1 && sps.height >= 1 && sps.chroma_format <= 3 &&

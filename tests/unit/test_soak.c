@@ -631,7 +631,7 @@ static void soak_judge(const soak *k, double seconds)
     }
 }
 
-static void *no_work(void *argument) { return argument; }
+static BZI_OS_THREAD no_work(void *argument) { (void)argument; return 0; }
 
 static void run_soak(double seconds, uint64_t seed)
 {
