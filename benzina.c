@@ -4215,8 +4215,6 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
 {
     const uint32_t bits = bzi_cursor_u8(c);
 
-    if (j->frame)
-        return bzi_still_fail(err, c, "a second frame header");
     if (marker > BZI_JPEG_SOF2 && !(BZI_JPEG_ARITHMETIC && (marker == BZI_JPEG_SOF9 || marker == BZI_JPEG_SOF10)))
         return BZI_FAIL(err, BZNA_E_CODEC, "%s coding (marker %02X) is not supported",
                         marker == BZI_JPEG_SOF55                      ? "JPEG-LS" :
@@ -4225,6 +4223,8 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
                         marker > BZI_JPEG_JPG && (marker & 7) < 4     ? "arithmetic" :
                                                                         "hierarchical",
                         marker);
+    if (j->frame)
+        return bzi_still_fail(err, c, "a second frame header");
 
     j->frame = marker;
     j->height = bzi_cursor_u16(c);
