@@ -17324,7 +17324,6 @@ typedef struct bzi_column {
     uint32_t kind;                    /* BZNA_FIELD_...; 0: no field's, since the program or the geometry fills it in */
     uint32_t length;                  /* numbers of a vector */
     uint32_t clear;                   /* 1: in a slot without a value, its numbers are NaN or -1; 0: they are 0 */
-    uint32_t reserved0;               /* 0 */
 } bzi_column;
 
 /* The bytes of a field in one slot. */
@@ -17332,7 +17331,6 @@ typedef struct bzi_slot_bytes {
     bzi_buffer buffer;                /* grows to the largest value met */
     uint64_t   size;                  /* of the value, in bytes */
     uint32_t   present;               /* 1: the sample has the field */
-    uint32_t   reserved0;             /* 0 */
 } bzi_slot_bytes;
 
 /* The config of a loader, and what follows from it: what its batches have, and what makes them. It does not change once
@@ -17368,7 +17366,7 @@ struct bzi_setup {
     bzi_pool          *pool;          /* whose engines take samples; NULL: software decodes */
     uint32_t           on_device;     /* 1: batches lie on the device */
     uint32_t           lanes;         /* that may write to its batches: the pool's engines, and its workers if needed */
-    uint64_t           scratch;       /* of the lanes, on the device: bzi_lane_place */
+    uint64_t           scratch;       /* of the lanes, on the device: bzi_lane_warp */
     uint64_t           scratch_bytes;
     uint64_t           view_scratch;  /* bytes of it for a view; 0: none is given operations on pixels */
     void              *stream;        /* the consumer's */
@@ -19793,38 +19791,31 @@ static uint64_t bzi_lane_target(const bzi_item *item, const bzi_view *view)
                                      batch->device_data + bzi_view_at(view, batch->slots, item->slot);
 }
 
-/* Gives slots and passes of a launch their scratch memory: the lane's part of the loader's, which is BZI_LANE_SUMS
- * bytes, then memory for each view. One launch's is enough, because a stream runs them one after the other. Sums of
- * lumas begin with 0. */
-static bzna_status bzi_lane_place(const bzi_lane *lane, const bzi_setup *setup, bzi_launch *launch, bzna_error *err)
-{
-    const uint64_t sums = setup->scratch + lane->number * bzi_lane_scratch_bytes(setup);
-    uint32_t summed = 0;
-
-    for (uint32_t i = 0; i < launch->count; i++) {
-        bzi_kernel_slot *slot = &launch->slots.slot[i];
-        summed |= slot->flags & BZI_KERNEL_MEAN_LUMA;
-        slot->sums = sums + i * 2 * sizeof(uint64_t);
-        bzi_view_place(slot, &launch->passes[i], sums + BZI_LANE_SUMS + i * setup->view_scratch);
-    }
-    return summed ? bzi_device_zero(lane->device, sums, BZI_LANE_SUMS, lane->stream, err) : BZNA_OK;
-}
-
-/* Enqueues warps and passes of the views that a launch has gathered. An error is kept in the lane until it is
- * flushed. */
+/* Enqueues warps and passes of the views that a launch has gathered. An error is kept in the lane until it is flushed.
+ * Slots and passes get their scratch memory: the lane's part of the loader's, which is BZI_LANE_SUMS bytes, where sums
+ * of lumas begin with 0, then memory for each view. One launch's is enough, because a stream runs them one after the
+ * other. */
 static void bzi_lane_warp(bzi_lane *lane, const bzi_setup *setup, uint32_t number)
 {
     const bzi_output *output = &setup->outputs[number / 2];
+    const uint64_t sums = setup->scratch + lane->number * bzi_lane_scratch_bytes(setup);
     bzi_launch *launch = &lane->launches[number];
     bzi_kernel_output out = output->kernel, target;
+    bzna_error *err = &lane->error;
+    uint32_t summed = 0;
 
-    if (launch->count && lane->error.status == BZNA_OK) {
+    if (launch->count && err->status == BZNA_OK) {
+        for (uint32_t i = 0; i < launch->count; i++) {
+            bzi_kernel_slot *slot = &launch->slots.slot[i];
+            summed |= slot->flags & BZI_KERNEL_MEAN_LUMA;
+            slot->sums = sums + i * 2 * sizeof(uint64_t);
+            bzi_view_place(slot, &launch->passes[i], sums + BZI_LANE_SUMS + i * setup->view_scratch);
+        }
         out.mean = output->device_mean;
         target = bzi_view_target(launch->passes, &out);
-        if (bzi_lane_place(lane, setup, launch, &lane->error) == BZNA_OK &&
-            bzi_device_warp(lane->device, &launch->slots, launch->count, &target, lane->stream, &lane->error) ==
-                BZNA_OK)
-            bzi_device_operate(lane->device, launch->passes, launch->count, &out, lane->stream, &lane->error);
+        if ((!summed || bzi_device_zero(lane->device, sums, BZI_LANE_SUMS, lane->stream, err) == BZNA_OK) &&
+            bzi_device_warp(lane->device, &launch->slots, launch->count, &target, lane->stream, err) == BZNA_OK)
+            bzi_device_operate(lane->device, launch->passes, launch->count, &out, lane->stream, err);
     }
     launch->count = 0;
 }
@@ -21343,92 +21334,81 @@ static void bzi_batch_drain_writes(bzna_batch *batch)
         }
 }
 
-/* Frees what the loader has on the device. In the CUDA context, unless the device is lost: the library's own objects
- * are freed nevertheless. */
-BZI_COLD
-static void bzi_setup_free_device(const bzi_setup *setup, bzi_queues *queues)
+/* Frees what a batch has, in arenas excepted. In the CUDA context, if there is one. */
+static void bzi_batch_free(const bzna_batch *batch)
 {
+    const bzi_setup *setup = batch->setup;
     bzi_device *device = setup->device;
 
-    for (uint32_t i = 0; i < queues->batch_count; i++) {
-        bzna_batch *batch = &queues->batches[i];
-
-        for (uint32_t k = 0; batch->written && k < setup->lanes; k++)
-            bzi_device_event_free(device, batch->written[k]);
+    for (uint32_t i = 0; batch->written && i < setup->lanes; i++)
+        bzi_device_event_free(device, batch->written[i]);
+    if (device) {
         bzi_device_event_free(device, batch->released);
         bzi_device_free(device, batch->device_data, setup->data_bytes, setup->stream);
         bzi_device_unpin(device, batch->block);
+    } else {
+        bzi_release(setup->memory, batch->block, setup->data_bytes, 1);
     }
-    for (uint32_t i = 0; i < setup->output_count; i++)
-        bzi_device_free(device, setup->outputs[i].device_mean, setup->outputs[i].mean_bytes, setup->stream);
-    bzi_device_free(device, setup->scratch, setup->scratch_bytes, setup->stream);
-    if (setup->owns_stream)
-        bzi_device_stream_free(device, setup->stream);
+    for (uint32_t i = setup->tensor_count; i < setup->column_count && batch->columns[i]; i++)
+        for (uint32_t slot = 0; slot < setup->config.output.batch_size; slot++)
+            bzi_buffer_free(setup->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
 }
 
-/* Waits for the device's work on batches, and frees what the loader has there. Returns 1, or 0 if something still uses
- * it: a thread that was left alone in a call of the driver, or work of the program's. Then it all stays. */
-static int bzi_loader_leave_device(bzna_loader *loader)
-{
-    bzi_queues *queues = &loader->queues;
-    bzi_device *device = loader->setup.device;
-    bzna_error err;
-    int entered, done;
-
-    if (!device)
-        return 1;
-    done = !queues->watches.left;
-    BZI_FAIL(&err, BZNA_E_DEVICE, "%u of its threads are in calls of the driver that do not return",
-             queues->watches.left);
-    entered = done && bzi_device_enter(device, &err) == BZNA_OK;
-    for (uint32_t i = 0; i < queues->batch_count && done; i++) {
-        bzi_batch_drain_writes(&queues->batches[i]);
-        done = queues->batches[i].state != BZI_BATCH_RETIRING ||
-               bzi_batch_drain_reads(&queues->batches[i], &err) != BZNA_AGAIN;
-    }
-    if (done)
-        bzi_setup_free_device(&loader->setup, queues);
-    else
-        bzi_log(loader->setup.host, BZNA_LOG_WARNING, err.status, "a loader is closed, but its memory and its context "
-                "stay until the process ends: %s", err.message);
-    if (entered)
-        bzi_device_leave(device);
-    return done;
-}
-
-/* Frees the rest of a loader, which batches on loan needed until now. Pre: bzi_loader_end. */
+/* Frees the rest of a loader, which batches on loan needed until now, after the device's work on them. All of it stays
+ * if something still uses it: a thread that was left alone in a call of the driver, or work of the program's. If the
+ * device is lost, the library's own objects are freed nevertheless. Pre: bzi_loader_end. */
 BZI_COLD
 static void bzi_loader_free(bzna_loader *loader)
 {
     bzi_setup *setup = &loader->setup;
     bzi_queues *queues = &loader->queues;
+    bzi_device *device = setup->device;
     bzna_context *context = setup->context;
-    const bzi_memory *memory = setup->memory;
+    int done = !queues->watches.left, entered;
+    bzna_error err;
 
-    if (!bzi_loader_leave_device(loader))
-        return;
-    for (uint32_t i = 0; i < queues->batch_count; i++) {
-        const bzna_batch *batch = &queues->batches[i];
-
-        for (uint32_t k = setup->tensor_count; k < setup->column_count && batch->columns[k]; k++)
-            for (uint32_t slot = 0; slot < setup->config.output.batch_size; slot++)
-                bzi_buffer_free(memory, &bzi_batch_bytes(batch, k, slot)->buffer);
-        if (!setup->device)
-            bzi_release(memory, batch->block, setup->data_bytes, 1);
+    BZI_FAIL(&err, BZNA_E_DEVICE, "%u of its threads are in calls of the driver that do not return",
+             queues->watches.left);
+    entered = done && bzi_device_enter(device, &err) == BZNA_OK;
+    for (uint32_t i = 0; done && device && i < queues->batch_count; i++) {
+        bzi_batch_drain_writes(&queues->batches[i]);
+        done = queues->batches[i].state != BZI_BATCH_RETIRING ||
+               bzi_batch_drain_reads(&queues->batches[i], &err) != BZNA_AGAIN;
     }
+    if (!done)
+        bzi_log(setup->host, BZNA_LOG_WARNING, err.status, "a loader is closed, but its memory and its context stay "
+                "until the process ends: %s", err.message);
+
+    for (uint32_t i = 0; done && i < queues->batch_count; i++)
+        bzi_batch_free(&queues->batches[i]);
+    for (uint32_t i = 0; done && device && i < setup->output_count; i++)
+        bzi_device_free(device, setup->outputs[i].device_mean, setup->outputs[i].mean_bytes, setup->stream);
+    if (done && device) {
+        bzi_device_free(device, setup->scratch, setup->scratch_bytes, setup->stream);
+        if (setup->owns_stream)
+            bzi_device_stream_free(device, setup->stream);
+    }
+    if (entered)
+        bzi_device_leave(device);
+    if (!done)
+        return;
 
     bzi_arena_free(&setup->lent);
     if (queues->has_locks)
         bzi_os_locks_free(&queues->mutex, queues->wake, BZI_ROLES);
-    bzi_release(memory, loader, 1, sizeof *loader);
+    bzi_release(setup->memory, loader, 1, sizeof *loader);
     bzi_context_drop(context);
 }
 
-/* Waits until no thread uses the loader any more, neither the library's nor one in next. Threads that do not return
- * from a call of the driver are left alone. */
-static void bzi_loader_join(bzna_loader *loader)
+/* Ends a loader: waits until no thread uses it any more, neither the library's nor one in next, and frees what only its
+ * threads use. A thread that does not return from a call of the driver is left alone, with all that it may use. */
+static void bzi_loader_end(bzna_loader *loader)
 {
+    bzi_setup *setup = &loader->setup;
     bzi_queues *queues = &loader->queues;
+    const bzi_memory *memory = setup->memory;
+    bzna_error ignored;
+    int entered, done;
 
     if (queues->has_locks) {
         bzi_queues_lock(queues);
@@ -21436,25 +21416,13 @@ static void bzi_loader_join(bzna_loader *loader)
         bzi_queues_settle(queues);
         bzi_queues_unlock(queues);
     }
-
     for (uint32_t i = 0; i < queues->watches.count; i++)
         if (queues->watches.all[i].seen != BZI_WATCH_LEFT)
             bzi_os_thread_join(loader->hands[i].thread);
-}
 
-/* Ends the threads and frees what only they use, unless one was left alone, which may use it. */
-static void bzi_loader_end(bzna_loader *loader)
-{
-    bzi_setup *setup = &loader->setup;
-    const bzi_memory *memory = setup->memory;
-    bzna_error ignored;
-    int entered, done;
-
-    bzi_loader_join(loader);
-    done = !loader->queues.watches.left;
+    done = !queues->watches.left;
     entered = bzi_device_enter(setup->device, &ignored) == BZNA_OK;
-
-    for (uint32_t i = 0; done && loader->workers && i < loader->queues.worker_count; i++)
+    for (uint32_t i = 0; done && loader->workers && i < queues->worker_count; i++)
         bzi_worker_close(&loader->workers[i], memory);
     if (entered)
         bzi_device_leave(setup->device);
@@ -21462,7 +21430,7 @@ static void bzi_loader_end(bzna_loader *loader)
         bzi_buffer_free(memory, &loader->entries[i].bytes);
     if (done)
         bzi_arena_free(&setup->own);
-    bzi_sequence_free_all(memory, loader->queues.plan.lists);
+    bzi_sequence_free_all(memory, queues->plan.lists);
     bzi_dataset_drop(setup->dataset);
 }
 
