@@ -17007,8 +17007,8 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  *   setup      the config, and what follows from it: what batches have, and where they lie. It does not change
  *   queues     which sample comes next, what threads hand to each other, and what is asked of them; the lock is in it
  *
- * Functions get the parts that they need. What reads, decodes or warps a sample has its setup and its queues, and
- * cannot reach the rest. Opening, closing and the consumer's calls have the loader as a whole.
+ * Functions get the parts that they need. What reads, decodes or warps a sample has its setup and its queues. Opening,
+ * closing and the consumer's calls have the loader as a whole.
  *
  * LOCKS
  *   mark   lock           guards                                    held across                 taken while holding
@@ -17053,7 +17053,7 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * THE WAY OF A SAMPLE
  *   slot      bzi_plan_run, and its sample: bzi_entry_plan
  *   read      bzi_reader_read_entry: bytes, target, fields. bzi_reader_pass hands it on
- *   software  bzi_worker_take, bzi_worker_sample: bzi_worker_parse, bzi_worker_want, bzi_software_decode,
+ *   software  bzi_worker_next, bzi_worker_sample: bzi_worker_parse, bzi_worker_want, bzi_software_decode,
  *             bzi_worker_warp; then bzi_item_finish, or on the device bzi_lane_flush
  *   NVDEC     bzi_pool_take, bzi_engine_begin, bzi_session_submit, bzi_engine_map, bzi_lane_flush
  *   failure   bzi_item_complete: bzi_item_requeue, or bzi_item_fill

@@ -1131,7 +1131,7 @@ TEST(a_corrupt_sample_costs_its_own_slot_and_no_other)
     bzna_image_info image = image_at(clean, BAD);
     archive damaged = archive_copy(&mixed);
     uint8_t *bytes = damaged.bytes;
-    static const char *const parts[] = { "the access unit: a NAL unit is longer", "no picture", "no moov box" };
+    static const char *const parts[] = { "a unit of the picture is longer", "no picture", "no moov box" };
     static const bzna_status statuses[] = { BZNA_E_BOX, BZNA_E_DECODE, BZNA_E_BOX };
     for (int kind = 0; kind < 3; kind++)
         for (int fill = 0; fill < 3; fill++)
@@ -1281,7 +1281,7 @@ TEST(a_read_that_fails_costs_its_own_sample)
         find_error(loader, BAD, &e);
         CHECK_EQ(e.status, ways[k].status);
         CHECK_EQ(e.native_code, ways[k].native);
-        CHECK_CONTAINS(e.message, "memory.bzna: sample 11: ");
+        CHECK_CONTAINS(e.message, "memory.bzna: sample 11");
         CHECK_CONTAINS(e.message, ways[k].part);
         m.fault_count = 0;                                  /* when reading works again, so does the sample */
         bzna_loader_reset(loader, 1, NULL);
