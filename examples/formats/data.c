@@ -184,6 +184,22 @@ data_span bzna_formats_data_trim(data_span text)
     return text;
 }
 
+int bzna_formats_data_has_word(const char *list, data_span word)
+{
+    for (list += strspn(list, " "); *list; list += strspn(list, " ")) {
+        const size_t size = strcspn(list, " ");
+        size_t i = 0;
+
+        while (i < size && i < word.size &&
+               list[i] == (word.data[i] >= 'A' && word.data[i] <= 'Z' ? word.data[i] | 32 : word.data[i]))
+            i++;
+        if (i == size && i == word.size)
+            return 1;
+        list += size;
+    }
+    return 0;
+}
+
 int bzna_formats_data_integer(data_span text, uint64_t *out)
 {
     uint64_t value = 0;

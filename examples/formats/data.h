@@ -84,6 +84,9 @@ data_span bzna_formats_data_line(data_span *rest);
 /* Returns the text without blanks at both ends. */
 data_span bzna_formats_data_trim(data_span text);
 
+/* Returns 1 if a list of words in lower case, with blanks between them, has a word, in any case; else 0. */
+int bzna_formats_data_has_word(const char *list, data_span word);
+
 /* Reads a number of digits only. Returns 0 if it is no such number, or exceeds 64 bits. */
 int bzna_formats_data_integer(data_span text, uint64_t *out);
 

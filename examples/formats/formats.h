@@ -60,10 +60,9 @@
  * come from the list are exact. If a float32 cannot hold one, the field "label" of that record fails with E_FORMAT.
  *
  * NAME.idx next to NAME.rec (MXNet's, or one that `bzna index` wrote) says where records begin, and
- * dataset_config.index does for a file that is not opened by its path. Without it, opening scans the headers once. If
- * the index is older than the file, the file is scanned, too, and an index that disagrees is refused. An index of
- * another file is refused with E_FORMAT, when the file is opened or when a sample is used. Offsets take 8 bytes a
- * record.
+ * dataset_config.index does for a file that is not opened by its path. Without it, or if it is older than the file,
+ * opening scans the headers once. An index of another file is refused with E_FORMAT, when the file is opened or when a
+ * sample is used. Offsets take 8 bytes a record.
  *
  * WEIGHTS. A loader with BZNA_ORDER_GIVEN delivers lists of samples. bzna_formats_weighted_give draws such a list by
  * weights, for unbalanced classes and for mixtures of data sets, and gives it to the loader:

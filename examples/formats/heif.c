@@ -129,24 +129,54 @@ static bzna_status heif_open(heif *h, heif_state *state, const void *data, uint6
 
 /* ---- Items: types, references, bytes ------------------------------------------------------ */
 
-/* Reads an item's type from its infe box. It is an error if there is no such item. */
-static bzna_status heif_find_type(const heif *h, uint32_t id, uint32_t *type)
+/* An entry of iinf. */
+typedef struct heif_entry {
+    uint32_t id;
+    uint32_t type;                    /* 0: of a version that has none */
+    uint32_t is_hidden, is_encrypted;
+} heif_entry;
+
+/* Begins at the first entry. */
+static formats_bytes heif_entries(const heif *h)
 {
-    formats_bytes c = h->iinf, box;
-    uint32_t kind;
-    int got;
+    formats_bytes c = h->iinf;
 
     formats_number(&c, formats_u32(&c) >> 24 ? 4 : 2);
-    for (uint32_t n = 0; (got = formats_box(&c, &kind, &box)) > 0; n++) {
-        const uint32_t version = formats_u32(&box) >> 24;
+    return c;
+}
 
+/* Takes the next entry. Returns what formats_box does. */
+static int heif_next(formats_bytes *c, heif_entry *entry)
+{
+    formats_bytes box;
+    uint32_t kind, head;
+    const int got = formats_box(c, &kind, &box);
+
+    if (got <= 0)
+        return got;
+    head = formats_u32(&box);
+    entry->is_hidden = head & 1;
+    entry->id = (uint32_t)formats_number(&box, head >> 24 == 2 ? 2 : 4);
+    entry->is_encrypted = formats_u16(&box);
+    entry->type = head >> 24 < 2 ? 0 : formats_u32(&box);
+    return 1;
+}
+
+/* Reads an item's type. It is an error if there is no such item. */
+static bzna_status heif_find_type(const heif *h, uint32_t id, uint32_t *type)
+{
+    formats_bytes c = heif_entries(h);
+    heif_entry entry;
+    int got;
+
+    for (uint32_t n = 0; (got = heif_next(&c, &entry)) > 0; n++) {
         if (n == HEIF_ITEMS)
             return heif_fail(h, c.at, BZNA_E_LIMIT, "meta/iinf", "more than %u items", n);
-        if (version < 2 || formats_number(&box, version == 2 ? 2 : 4) != id)
+        if (entry.id != id || !entry.type)
             continue;
-        if (formats_u16(&box))
-            return heif_fail(h, box.at, BZNA_E_UNSUPPORTED, "meta/iinf/infe", "item %u is encrypted", id);
-        *type = formats_u32(&box);
+        if (entry.is_encrypted)
+            return heif_fail(h, c.at, BZNA_E_UNSUPPORTED, "meta/iinf/infe", "item %u is encrypted", id);
+        *type = entry.type;
         return BZNA_OK;
     }
     return heif_fail(h, c.at, BZNA_E_BOX, "meta/iinf", got < 0 ? "a box goes past the end of iinf" :
@@ -247,63 +277,65 @@ static bzna_status heif_find_extents(const heif *h, uint32_t id, heif_extents *e
     return BZNA_OK;
 }
 
-/* Gives the next extent. A length of 0 stands for all bytes that follow. */
-static bzna_status heif_extent(const heif *h, heif_extents *e, formats_bytes *part)
-{
-    const formats_bytes at = e->c;
-    uint64_t offset, size;
-
-    formats_number(&e->c, e->bytes[0]);
-    offset = formats_number(&e->c, e->bytes[1]);
-    size = formats_number(&e->c, e->bytes[2]);
-    if (e->base > e->in.left || offset > e->in.left - e->base || size > e->in.left - e->base - offset)
-        return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "an extent of %llu bytes at %llu goes past the end, %llu",
-                         (heif_llu)size, (heif_llu)e->base + offset,
-                         (heif_llu)e->in.left);
-    offset += e->base;
-    *part = (formats_bytes){ e->in.at + offset, size ? size : e->in.left - offset, 0 };
-    if (part->at < at.at + at.left && at.at < part->at + part->left)
-        return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "an extent at %llu lies in iloc itself",
-                         (heif_llu)offset);
-    return BZNA_OK;
-}
-
-/* Finds an item's bytes. If they lie in pieces, they are put together in memory of the state's, until the next call. */
-static bzna_status heif_item_bytes(const heif *h, uint32_t id, formats_bytes *bytes)
+/* Appends bytes to those of an item, in memory of the state's if they do not follow in the file. Returns 0 without
+ * memory. */
+static int heif_append(const heif *h, formats_bytes *bytes, const uint8_t *at, uint64_t size)
 {
     heif_state *const state = h->state;
+
+    if (!bytes->left || bytes->at + bytes->left == at) {
+        bytes->at = bytes->left ? bytes->at : at;
+        bytes->left += size;
+        return 1;
+    }
+    if (state->capacity < h->file.left) {
+        uint8_t *const more = realloc(state->gathered, (size_t)h->file.left);
+        if (!more)
+            return 0;
+        bytes->at = bytes->at == state->gathered ? more : bytes->at;
+        state->gathered = more;
+        state->capacity = h->file.left;
+    }
+    if (bytes->at != state->gathered)
+        memcpy(state->gathered, bytes->at, (size_t)bytes->left);
+    memcpy(state->gathered + bytes->left, at, (size_t)size);
+    *bytes = (formats_bytes){ state->gathered, bytes->left + size, 0 };
+    return 1;
+}
+
+/* Finds an item's bytes. If they lie in pieces, they are put together in memory of the state's, until the next call. An
+ * extent's length of 0 stands for all bytes that follow. */
+static bzna_status heif_item_bytes(const heif *h, uint32_t id, formats_bytes *bytes)
+{
     heif_extents e;
-    formats_bytes part;
-    bzna_status status = heif_find_extents(h, id, &e);
+    const bzna_status status = heif_find_extents(h, id, &e);
 
     *bytes = (formats_bytes){ NULL, 0, 0 };
-    for (uint32_t i = 0; status == BZNA_OK && i < e.count && e.in.at; i++) {
-        if ((status = heif_extent(h, &e, &part)) != BZNA_OK)
-            break;
-        if (bytes->left + part.left > h->file.left)
-            return heif_fail(h, e.c.at, BZNA_E_BOX, "meta/iloc", "the extents of item %u overlap", id);
-        if (!bytes->left)
-            *bytes = part;
-        else if (bytes->at + bytes->left == part.at)
-            bytes->left += part.left;
-        else {
-            if (state->capacity < h->file.left) {
-                uint8_t *const more = realloc(state->gathered, (size_t)h->file.left);
-                if (!more)
-                    return BZNA_E_MEMORY;
-                bytes->at = bytes->at == state->gathered ? more : bytes->at;
-                state->gathered = more;
-                state->capacity = h->file.left;
-            }
-            if (bytes->at != state->gathered)
-                memcpy(state->gathered, bytes->at, (size_t)bytes->left);
-            memcpy(state->gathered + bytes->left, part.at, (size_t)part.left);
-            *bytes = (formats_bytes){ state->gathered, bytes->left + part.left, 0 };
-        }
+    if (status != BZNA_OK)
+        return status;
+    for (uint32_t i = 0; i < e.count && e.in.at; i++) {
+        const formats_bytes at = e.c;
+        const uint8_t *first;
+        uint64_t offset, size, left;
+
+        formats_number(&e.c, e.bytes[0]);
+        offset = formats_number(&e.c, e.bytes[1]);
+        size = formats_number(&e.c, e.bytes[2]);
+        left = e.base > e.in.left || offset > e.in.left - e.base ? 0 : e.in.left - e.base - offset;
+        if (!left || size > left)
+            return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "an extent of %llu bytes at %llu goes past the end, %llu",
+                             (heif_llu)size, (heif_llu)e.base + offset, (heif_llu)e.in.left);
+        size = size ? size : left;
+        first = e.in.at + e.base + offset;
+        if (first < at.at + at.left && at.at < first + size)
+            return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "an extent at %llu lies in iloc itself",
+                             (heif_llu)e.base + offset);
+        if (bytes->left + size > h->file.left)
+            return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "the extents of item %u overlap", id);
+        if (!heif_append(h, bytes, first, size))
+            return BZNA_E_MEMORY;
     }
-    if (status == BZNA_OK && !bytes->left)
-        return heif_fail(h, h->iloc.at, BZNA_E_BOX, "meta/iloc", "item %u has no bytes", id);
-    return status;
+    return bytes->left ? BZNA_OK : heif_fail(h, h->iloc.at, BZNA_E_BOX, "meta/iloc", "item %u has no bytes", id);
 }
 
 /* ---- Items: properties -------------------------------------------------------------------- */
@@ -338,35 +370,29 @@ typedef struct heif_item {
     uint32_t   width;                 /* of its frame; 0: not stated */
     uint32_t   height;
     uint32_t   crop[4];               /* x, y, width, height of the part that is seen, as it lies in the frame */
-    uint32_t   orientation;           /* EXIF's number */
+    uint32_t   turn;                  /* bits: HEIF_... */
     uint32_t   associated;            /* the item, among those on the way to it, whose properties were read last */
     bzna_color color;                 /* as colr states it */
     formats_bytes config;                /* the decoder configuration record */
 } heif_item;
 
-/* EXIF's numbers as {a, b, c, d}: a pixel stored at x, y is seen at a x + c y, b x + d y. */
-static const int8_t heif_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  { -1, 0, 0, 1 },   { -1, 0, 0, -1 },
-                                                { 1, 0, 0, -1 }, { 0, 1, 1, 0 }, { 0, 1, -1, 0 },   { 0, -1, -1, 0 },
-                                                { 0, -1, 1, 0 } };
-
-/* Returns EXIF's number, or 0 if this is no turn by quarters and no mirror. */
-static uint32_t heif_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d)
-{
-    for (uint32_t i = 1; i < 9; i++) {
-        const int8_t *o = heif_orientations[i];
-        if (o[0] == a && o[1] == b && o[2] == c && o[3] == d)
-            return i;
-    }
-    return 0;
-}
+/* How a frame is seen: mirrored along its axes, and after that with its axes exchanged. */
+enum { HEIF_MIRROR_X = 1, HEIF_MIRROR_Y = 2, HEIF_TRANSPOSE = 4 };
 
 /* Turns a picture once more. */
 static void heif_turn(heif_item *item, uint32_t then)
 {
-    const int8_t *f = heif_orientations[item->orientation], *t = heif_orientations[then];
+    const uint32_t mirrors = then & 3;
 
-    item->orientation = heif_orientation_of(t[0] * f[0] + t[2] * f[1], t[1] * f[0] + t[3] * f[1],
-                                            t[0] * f[2] + t[2] * f[3], t[1] * f[2] + t[3] * f[3]);
+    item->turn ^= item->turn & HEIF_TRANSPOSE ? mirrors >> 1 | (mirrors & 1) << 1 : mirrors;
+    item->turn ^= then & HEIF_TRANSPOSE;
+}
+
+static uint32_t heif_exif(uint32_t turn)
+{
+    static const uint8_t numbers[8] = { 1, 2, 4, 3, 5, 8, 6, 7 };
+
+    return numbers[turn];
 }
 
 /* The readers of properties return NULL, or what is wrong with the property. */
@@ -376,14 +402,12 @@ static void heif_turn(heif_item *item, uint32_t then)
  * of a turned picture is converted to one of the frame. */
 static const char *heif_clap(heif_item *item, formats_bytes *c)
 {
-    /* the axes along which an orientation mirrors the frame, by EXIF's number. 1: x; 2: y */
-    static const uint8_t mirrors[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };
     int32_t n[8];                     /* width, height, x, y, each a fraction */
 
     for (int i = 0; i < 8; i++)
         n[i] = (int32_t)formats_u32(c);
     for (uint32_t i = 0; i < 2; i++) {
-        const uint32_t axis = item->orientation > 4 ? 1 - i : i, edge = item->crop[2 + axis];
+        const uint32_t axis = item->turn & HEIF_TRANSPOSE ? 1 - i : i, edge = item->crop[2 + axis];
         const int32_t *size = n + 2 * i, *offset = n + 4 + 2 * i;
         double extent, first;
 
@@ -394,7 +418,7 @@ static const char *heif_clap(heif_item *item, formats_bytes *c)
         first = floor(first - (extent - 1) / 2);            /* a half pixel belongs to the pixel before */
         if (!(extent >= 1) || !(first >= 0) || first + extent > edge)
             return "it does not lie in the picture";
-        item->crop[axis] += (uint32_t)(mirrors[item->orientation] >> axis & 1 ? edge - first - extent : first);
+        item->crop[axis] += (uint32_t)(item->turn >> axis & 1 ? edge - first - extent : first);
         item->crop[2 + axis] = (uint32_t)extent;
     }
     return NULL;
@@ -403,16 +427,17 @@ static const char *heif_clap(heif_item *item, formats_bytes *c)
 /* Turns the picture by quarters, anticlockwise. */
 static const char *heif_irot(heif_item *item, formats_bytes *c)
 {
-    static const uint8_t numbers[4] = { 1, 8, 3, 6 };
+    static const uint8_t turns[4] = { 0, HEIF_TRANSPOSE | HEIF_MIRROR_X, HEIF_MIRROR_X | HEIF_MIRROR_Y,
+                                      HEIF_TRANSPOSE | HEIF_MIRROR_Y };
 
-    heif_turn(item, numbers[formats_u8(c) & 3]);
+    heif_turn(item, turns[formats_u8(c) & 3]);
     return NULL;
 }
 
 /* Mirrors the picture. */
 static const char *heif_imir(heif_item *item, formats_bytes *c)
 {
-    heif_turn(item, formats_u8(c) & 1 ? 2 : 4);
+    heif_turn(item, formats_u8(c) & 1 ? HEIF_MIRROR_X : HEIF_MIRROR_Y);
     return NULL;
 }
 
@@ -449,19 +474,31 @@ static const char *heif_colr(heif_item *item, formats_bytes *c)
     return NULL;
 }
 
+/* Layers: decoders give the best one, so that a file that selects another is refused. */
+static const char heif_layers[] = "it selects one of several layers, which is not supported";
+static const char *heif_lsel(heif_item *item, formats_bytes *c)
+{
+    (void)item;
+    return formats_u16(c) != 0xffff ? heif_layers : NULL;
+}
+
+static const char *heif_a1op(heif_item *item, formats_bytes *c)
+{
+    (void)item;
+    return formats_u8(c) ? heif_layers : NULL;
+}
+
 /* Reads a property of an item. essential: ipma says that a reader must understand it. */
 static bzna_status heif_property(const heif *h, heif_item *item, uint32_t type, formats_bytes c, uint32_t essential)
 {
     static const struct {
         const char *type;
         const char *(*read)(heif_item *, formats_bytes *);
-        uint32_t bytes;               /* that select one of several layers; 0: the property selects none */
-        uint32_t all;                 /* the selection of the best layer, which decoders give: others are refused */
-    } rules[] = { { "ispe", heif_ispe, 0, 0 }, { "colr", heif_colr, 0, 0 }, { "clap", heif_clap, 0, 0 },
-                  { "irot", heif_irot, 0, 0 }, { "imir", heif_imir, 0, 0 }, { "lsel", NULL, 2, 0xffff },
-                  { "a1op", NULL, 1, 0 }, { "pixi", NULL, 0, 0 }, { "pasp", NULL, 0, 0 }, { "a1lx", NULL, 0, 0 },
-                  { "auxC", NULL, 0, 0 } };
+    } rules[] = { { "ispe", heif_ispe }, { "colr", heif_colr }, { "clap", heif_clap }, { "irot", heif_irot },
+                  { "imir", heif_imir }, { "lsel", heif_lsel }, { "a1op", heif_a1op } };
+    static const char ignored[] = "pixipaspa1lxauxC";
     const uint8_t *const at = c.at;
+    const char *wrong = NULL;
     char path[20] = "meta/iprp/ipco/";
 
     heif_name(type, path + 15);
@@ -471,14 +508,13 @@ static bzna_status heif_property(const heif *h, heif_item *item, uint32_t type, 
     }
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (formats_type(rules[i].type) == type) {
-            const char *wrong = rules[i].read ? rules[i].read(item, &c) : NULL;
-            const uint32_t layer = (uint32_t)formats_number(&c, rules[i].bytes);
-            if (layer != rules[i].all && !c.overrun)
-                return heif_fail(h, at, BZNA_E_UNSUPPORTED, path,
-                                 "%u selects one of several layers, which is not supported", layer);
-            wrong = !wrong && c.overrun ? "too short" : wrong;
-            return wrong ? heif_fail(h, at, BZNA_E_BOX, path, "%s", wrong) : BZNA_OK;
+            wrong = rules[i].read(item, &c);
+            wrong = c.overrun ? "too short" : wrong;
+            return wrong ? heif_fail(h, at, wrong == heif_layers ? BZNA_E_UNSUPPORTED : BZNA_E_BOX, path, "%s", wrong) :
+                   BZNA_OK;
         }
+    for (size_t i = 0; ignored[i]; i += 4)
+        essential &= 0u - (formats_type(ignored + i) != type);
     return !essential ? BZNA_OK : heif_fail(h, at, BZNA_E_UNSUPPORTED, path,
                                             "item %u needs this property, which is unknown", item->id);
 }
@@ -551,7 +587,7 @@ static bzna_status heif_find(const heif *h, uint32_t id, int is_tile, heif_item 
     formats_bytes ids;
     bzna_status status;
 
-    *item = (heif_item){ .orientation = 1 };
+    *item = (heif_item){ .id = 0 };
     while ((status = heif_find_type(h, id, &item->type)) == BZNA_OK) {
         chain[n++] = item->id = id;
         if (item->type != formats_type("iden"))
@@ -601,7 +637,7 @@ static bzna_status heif_describe(const heif *h, const heif_item *item, formats_b
     image->crop_y = item->crop[1];
     image->width = item->crop[2];
     image->height = item->crop[3];
-    image->orientation = item->orientation;
+    image->orientation = heif_exif(item->turn);
     image->color = item->color;
 
     *shape = (bzna_codec_shape){ .struct_size = sizeof *shape };
@@ -612,27 +648,33 @@ static bzna_status heif_describe(const heif *h, const heif_item *item, formats_b
     return status;
 }
 
-/* Reads the matrix of a track or a movie. Returns EXIF's number, or 0 if it does more than to turn. */
-static uint32_t heif_matrix(formats_bytes c, uint32_t skip)
+/* Turns a picture by the matrix of a track or a movie. Returns 0 if it does more than to turn. */
+static int heif_matrix(heif_item *item, formats_bytes c, uint32_t skip)
 {
-    int32_t m[5], whole = 1;
+    int32_t m[5];                     /* a pixel at x, y is seen at m[0] x + m[3] y, m[1] x + m[4] y */
+    uint32_t turn = 0;
+    int is_none = 1, is_turn = 1;
 
     formats_take(&c, formats_u32(&c) >> 24 ? skip + 12 : skip);
     for (int i = 0; i < 5; i++) {
         m[i] = (int32_t)formats_u32(&c);
-        whole &= i == 2 || m[i] % 0x10000 == 0;
+        is_none &= i == 2 || !m[i];
+        is_turn &= i == 2 || !m[i] || m[i] == 0x10000 || m[i] == -0x10000;
     }
-    if (!m[0] && !m[1] && !m[3] && !m[4])
-        return 1;
-    return whole ? heif_orientation_of(m[0] / 0x10000, m[1] / 0x10000, m[3] / 0x10000, m[4] / 0x10000) : 0;
+    if (!m[0])
+        turn = HEIF_TRANSPOSE;
+    turn |= m[turn ? 1 : 0] < 0 ? HEIF_MIRROR_X : 0;
+    turn |= m[turn & HEIF_TRANSPOSE ? 3 : 4] < 0 ? HEIF_MIRROR_Y : 0;
+    if (!is_none)
+        heif_turn(item, turn);
+    return is_none || (is_turn && !m[0] == !m[4] && !m[1] == !m[3] && !m[0] != !m[1]);
 }
 
 /* Finds the first picture of the first track of pictures, which is the first one in its first chunk. */
 static bzna_status heif_sequence(const heif *h, heif_item *item, formats_bytes *data)
 {
     formats_bytes c = h->moov, trak = c, mdia = c, hdlr, stbl, stsd, entry, sizes, chunks;
-    const uint32_t movie = heif_matrix(heif_child(c, "mvhd"), 32);
-    uint32_t type, handler = 0, bytes = 4, track;
+    uint32_t type, handler = 0, bytes = 4;
     uint64_t size, offset;
     bzna_status status = BZNA_OK;
 
@@ -645,11 +687,6 @@ static bzna_status heif_sequence(const heif *h, heif_item *item, formats_bytes *
         formats_take(&hdlr, 8);
         handler = type == formats_type("trak") ? formats_u32(&hdlr) : 0;
     }
-    track = heif_matrix(heif_child(trak, "tkhd"), 36);
-    if (!movie || !track)
-        return heif_fail(h, trak.at, BZNA_E_UNSUPPORTED, "moov/trak", "a matrix scales or skews its pictures, which is "
-                         "not supported");
-
     stbl = heif_child(heif_child(mdia, "minf"), "stbl");
     stsd = heif_child(stbl, "stsd");
     formats_take(&stsd, 8);
@@ -664,8 +701,9 @@ static bzna_status heif_sequence(const heif *h, heif_item *item, formats_bytes *
         status = heif_property(h, item, type, c, 0);
     if (status != BZNA_OK)
         return status;
-    heif_turn(item, track);
-    heif_turn(item, movie);
+    if (!heif_matrix(item, heif_child(trak, "tkhd"), 36) || !heif_matrix(item, heif_child(h->moov, "mvhd"), 32))
+        return heif_fail(h, trak.at, BZNA_E_UNSUPPORTED, "moov/trak", "a matrix scales or skews its pictures, which is "
+                         "not supported");
 
     sizes = heif_child(stbl, "stsz");
     formats_take(&sizes, 4);
@@ -700,7 +738,7 @@ static bzna_status heif_find_primary(const heif *h, heif_item *item)
 static bzna_status heif_unwrap(void *state, const void *data, uint64_t bytes, bzna_image *image, bzna_error *err)
 {
     heif h;
-    heif_item item = { .orientation = 1 };
+    heif_item item = { .id = 0 };
     formats_bytes coded;
     bzna_codec_shape shape;
     bzna_status status = heif_open(&h, state, data, bytes, err);
@@ -738,7 +776,7 @@ static bzna_status heif_find_tile(const heif *h, const heif_grid *grid, uint32_t
     if ((status = heif_find(h, (uint32_t)formats_number(&ids, grid->id_bytes), 1, tile)) != BZNA_OK ||
         (status = heif_item_bytes(h, tile->id, &coded)) != BZNA_OK)
         return status;
-    if (tile->orientation != 1 || tile->crop[2] != tile->width || tile->crop[3] != tile->height)
+    if (tile->turn || tile->crop[2] != tile->width || tile->crop[3] != tile->height)
         return heif_fail(h, h->iprp.at, BZNA_E_UNSUPPORTED, "meta/iprp/ipma", "tile %u is turned or cut", number);
     if (grid->item.color.present)
         tile->color = grid->item.color;
@@ -807,7 +845,7 @@ static bzna_status heif_inspect(void *state, const void *data, uint64_t bytes, b
     *shape = grid.shape;
     shape->width = grid.item.width;
     shape->height = grid.item.height;
-    shape->orientation = grid.item.orientation;
+    shape->orientation = heif_exif(grid.item.turn);
     shape->crop = (bzna_rectangle){ grid.item.crop[0], grid.item.crop[1], grid.item.crop[0] + grid.item.crop[2],
                                     grid.item.crop[1] + grid.item.crop[3] };
     shape->codecs = grid.first.kind->allow;
@@ -843,7 +881,6 @@ static void heif_put(const bzna_codec_planes *to, const bzna_picture *tile, uint
 static bzna_status heif_decode_tile(const heif *h, const heif_grid *grid, uint32_t number,
                                     const bzna_codec_planes *planes, uint64_t *budget)
 {
-    const bzna_codec_shape *const like = &grid->shape;
     bzna_picture picture = { .struct_size = sizeof picture };
     bzna_codec_shape shape;
     bzna_image image;
@@ -853,9 +890,7 @@ static bzna_status heif_decode_tile(const heif *h, const heif_grid *grid, uint32
 
     if (status != BZNA_OK)
         return status;
-    if (tile.kind != grid->first.kind || tile.width != grid->first.width || tile.height != grid->first.height ||
-        shape.depth != like->depth || shape.pixels != like->pixels || shape.chroma_shift_x != like->chroma_shift_x ||
-        shape.chroma_shift_y != like->chroma_shift_y)
+    if (tile.kind != grid->first.kind || memcmp(&shape, &grid->shape, sizeof shape))
         return heif_fail(h, NULL, BZNA_E_MISMATCH, "tiles", "tile %u is %ux%u, or coded otherwise, the first one is "
                          "%ux%u", number, tile.width, tile.height, grid->first.width, grid->first.height);
 
@@ -915,25 +950,21 @@ uint32_t bzna_formats_heif_beside(const void *data, uint64_t bytes)
 {
     bzna_error ignored;
     heif h;
-    formats_bytes c, box;
-    uint32_t type, beside;
+    formats_bytes c;
+    heif_entry entry;
+    uint32_t beside;
 
     if (!heif_recognize(NULL, data, bytes) || heif_open(&h, NULL, data, bytes, &ignored) != BZNA_OK)
         return 0;
     beside = (h.moov.at ? BZNA_HEIF_SEQUENCE : 0) |
              (heif_is_related(&h, "thmb", h.primary, 1) ? BZNA_HEIF_THUMB : 0) |
              (heif_is_related(&h, "auxl", h.primary, 1) ? BZNA_HEIF_AUXILIARY : 0);
-    c = h.iinf;
-    formats_number(&c, formats_u32(&c) >> 24 ? 4 : 2);
-    for (uint32_t n = 0; n < HEIF_ITEMS && h.primary && formats_box(&c, &type, &box) > 0; n++) {
-        const uint32_t flags = formats_u32(&box), id = (uint32_t)formats_number(&box, flags >> 24 == 2 ? 2 : 4);
-        formats_take(&box, 2);
-        type = formats_u32(&box);
-        if (flags >> 24 >= 2 && id != h.primary && !(flags & 1) &&
-            (heif_kind_of(type) || type == formats_type("grid") || type == formats_type("iden") ||
-             type == formats_type("iovl")))
+    c = heif_entries(&h);
+    for (uint32_t n = 0; n < HEIF_ITEMS && heif_next(&c, &entry) > 0; n++)
+        if (entry.id != h.primary && !entry.is_hidden &&
+            (heif_kind_of(entry.type) || entry.type == formats_type("grid") || entry.type == formats_type("iden") ||
+             entry.type == formats_type("iovl")))
             beside |= BZNA_HEIF_IMAGES;
-    }
     return h.primary ? beside : 0;
 }
 

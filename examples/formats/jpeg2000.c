@@ -32,56 +32,68 @@ static int32_t j2k_recognize(void *user, const void *head, uint64_t bytes)
 #define J2K_PARTS_BYTES (64u << 20)   /* notes on code blocks and precincts, however few bytes a file has */
 #define J2K_PARTS_RATIO 4096u         /* bytes of notes for a byte of the file, above that */
 
-/* What a file says of its picture. */
+/* What a file says of its picture. Where there are two of a thing, they are of columns and of rows. */
 typedef struct j2k_picture {
-    uint32_t   x0, y0;                /* of the reference grid */
-    uint32_t   width, height;         /* of component 0 */
+    uint32_t   origin[2];             /* in the reference grid */
+    uint32_t   size[2];               /* of component 0 */
     uint32_t   components;
     uint32_t   bits[J2K_COMPONENTS];  /* of a sample */
-    uint32_t   dx[J2K_COMPONENTS], dy[J2K_COMPONENTS];      /* steps of its samples in the grid */
+    uint32_t   step[J2K_COMPONENTS][2];       /* from one of its samples to the next in the grid */
     uint32_t   space;                 /* enumcs, or of an ICC profile; 0: not said */
     uint32_t   colors;                /* 1 or 3 */
     uint32_t   from[3];               /* the component of each color */
+    uint32_t   shift[3][2];           /* of each color: log2 of the subsampling */
     uint32_t   is_ycc;
-    formats_bytes pclr;                  /* at NULL: there is no palette */
+    formats_bytes pclr;               /* at NULL: there is no palette */
     int        is_file;               /* 1: of boxes */
 } j2k_picture;
+
+/* Takes the segment after a marker. */
+static formats_bytes j2k_segment(formats_bytes *r)
+{
+    const uint32_t size = formats_u16(r);
+    const formats_bytes segment = { r->at, r->left, 0 };
+
+    formats_take(r, size < 2 ? UINT64_MAX : size - 2);
+    return segment;
+}
+
+/* Returns how many steps it takes to come to a place in the grid, or past it. */
+static uint32_t j2k_steps(uint32_t place, uint32_t step) { return place / step + (place % step != 0); }
 
 /* Reads SIZ: sizes, components, tiles. */
 static bzna_status j2k_size(formats_bytes *r, j2k_picture *p, uint64_t bytes, bzna_error *err)
 {
-    uint32_t right, bottom, tile[4], size;
-    formats_bytes siz;
+    const int begins = formats_u32(r) == 0xff4fff51;
+    formats_bytes siz = j2k_segment(r);
+    uint32_t n[8];                    /* ends of the picture, its origin, sizes of tiles, the origin of the first one */
+    uint64_t tiles = 1;
+    int is_damaged = 0;
 
-    if (formats_u32(r) != 0xff4fff51)
+    if (!begins)
         return bzna_formats_fail(err, BZNA_E_DECODE, "there is no picture, or it is truncated");
-    size = formats_u16(r);
-    siz = *r;
-    formats_take(r, size < 2 ? UINT64_MAX : size - 2);
     formats_take(&siz, 2);
-    right = formats_u32(&siz);
-    bottom = formats_u32(&siz);
-    p->x0 = formats_u32(&siz);
-    p->y0 = formats_u32(&siz);
-    for (int i = 0; i < 4; i++)
-        tile[i] = formats_u32(&siz);
+    for (int i = 0; i < 8; i++)
+        n[i] = formats_u32(&siz);
     p->components = formats_u16(&siz);
-    if (siz.overrun || r->overrun || right <= p->x0 || bottom <= p->y0 || !tile[0] || !tile[1] || !p->components ||
-        right > INT32_MAX || bottom > INT32_MAX || tile[2] > p->x0 || tile[3] > p->y0)
-        return bzna_formats_fail(err, BZNA_E_DECODE, "the header is damaged");
     if (p->components > J2K_COMPONENTS)
         return bzna_formats_fail(err, BZNA_E_UNSUPPORTED, "pictures of more than 8 components are not read");
     for (uint32_t i = 0; i < p->components; i++) {
         p->bits[i] = (formats_u8(&siz) & 127) + 1;
-        p->dx[i] = formats_u8(&siz);
-        p->dy[i] = formats_u8(&siz);
-        if (siz.overrun || !p->dx[i] || !p->dy[i] || p->bits[i] > 31)
-            return bzna_formats_fail(err, BZNA_E_DECODE, "the header is damaged");
+        p->step[i][0] = formats_u8(&siz);
+        p->step[i][1] = formats_u8(&siz);
+        is_damaged |= !p->step[i][0] || !p->step[i][1] || p->bits[i] > 31;
     }
-    p->width = (right - 1) / p->dx[0] + 1 - (p->x0 ? (p->x0 - 1) / p->dx[0] + 1 : 0);
-    p->height = (bottom - 1) / p->dy[0] + 1 - (p->y0 ? (p->y0 - 1) / p->dy[0] + 1 : 0);
-    /* the head of a tile has 14 bytes */
-    if (((uint64_t)(right - tile[2] - 1) / tile[0] + 1) * ((uint64_t)(bottom - tile[3] - 1) / tile[1] + 1) > bytes / 14)
+    for (int i = 0; i < 2; i++)
+        is_damaged |= n[i] <= n[2 + i] || n[i] > INT32_MAX || !n[4 + i] || n[6 + i] > n[2 + i];
+    if (is_damaged || siz.overrun || r->overrun || !p->components)
+        return bzna_formats_fail(err, BZNA_E_DECODE, "the header is damaged");
+    for (int i = 0; i < 2; i++) {
+        p->origin[i] = n[2 + i];
+        p->size[i] = j2k_steps(n[i], p->step[0][i]) - j2k_steps(n[2 + i], p->step[0][i]);
+        tiles *= j2k_steps(n[i] - n[6 + i], n[4 + i]);
+    }
+    if (tiles > bytes / 14)                                 /* the head of a tile has 14 bytes */
         return bzna_formats_fail(err, BZNA_E_TRUNCATED, "there are more tiles than the file has room for");
     return BZNA_OK;
 }
@@ -111,14 +123,13 @@ static void j2k_style(formats_bytes *r, uint32_t style, uint32_t parts[2])
 static bzna_status j2k_check_parts(formats_bytes r, const j2k_picture *p, uint64_t bytes, bzna_error *err)
 {
     enum { COD = 0xff52, COC = 0xff53, SOT = 0xff90, SOD = 0xff93 };
-    const uint64_t samples = (uint64_t)p->width * p->height * p->components;
+    const uint64_t samples = (uint64_t)p->size[0] * p->size[1] * p->components;
     uint32_t parts[2] = { 30, 30 }, marker;
     uint64_t end = UINT64_MAX, notes; /* end: how many bytes are left after the tile's part */
 
     while ((marker = formats_u16(&r)) >= 0xff00 && !r.overrun) {
         const uint64_t before = r.left + 2;
-        const uint32_t size = marker == SOD ? 2 : formats_u16(&r);
-        formats_bytes segment = { r.at, r.left, 0 };
+        formats_bytes segment;
         uint32_t style;
 
         if (marker == SOD) {                                /* what is coded goes on to the end of the tile's part */
@@ -127,7 +138,7 @@ static bzna_status j2k_check_parts(formats_bytes r, const j2k_picture *p, uint64
             formats_take(&r, r.left - end);
             continue;
         }
-        formats_take(&r, size < 2 ? UINT64_MAX : size - 2);
+        segment = j2k_segment(&r);
         if (marker == SOT) {
             formats_take(&segment, 2);
             end = formats_u32(&segment);
@@ -173,9 +184,11 @@ static void j2k_boxes(formats_bytes boxes, j2k_picture *p)
 static bzna_status j2k_read(const uint8_t *data, uint64_t bytes, j2k_picture *p, bzna_error *err)
 {
     enum { SRGB = 16, GRAY = 17, SYCC = 18, ROMM_RGB = 21 };
+    static const char sizes[] = "components of such sizes or depths are not supported";
     formats_bytes r = { data, bytes, 0 }, box = { data, 0, 0 };
     bzna_status status;
     uint32_t type = 0;
+    int is_subsampled;
 
     *p = (j2k_picture){ .from = { 0, 1, 2 }, .is_file = !data[0] };
     while (p->is_file && type != formats_type("jp2c")) {
@@ -196,16 +209,19 @@ static bzna_status j2k_read(const uint8_t *data, uint64_t bytes, j2k_picture *p,
     for (uint32_t i = 0; i < p->colors; i++)
         if (p->from[i] >= p->components)
             return bzna_formats_fail(err, BZNA_E_DECODE, "a color has no component");
+    for (uint32_t i = 0; i < p->colors; i++)
+        for (int axis = 0; axis < 2; axis++) {
+            const uint32_t step = p->step[p->from[i]][axis], times = step / p->step[0][axis];
+            if (step % p->step[0][axis] || (times != 1 && times != 2 && times != 4) ||
+                p->bits[p->from[i]] != p->bits[p->from[0]])
+                return bzna_formats_fail(err, BZNA_E_CODEC, sizes);
+            p->shift[i][axis] = times / 2;
+        }
     /* without a word on color, subsampled chroma is what tells */
-    p->is_ycc = p->colors == 3 && (p->space == SYCC || p->dx[p->from[1]] != p->dx[p->from[0]] ||
-                                   p->dy[p->from[1]] != p->dy[p->from[0]]);
-    for (uint32_t i = 0; i < p->colors; i++) {
-        const uint32_t k = p->from[i], x = p->dx[k] / p->dx[0], y = p->dy[k] / p->dy[0];
-        if (p->dx[k] != x * p->dx[0] || p->dy[k] != y * p->dy[0] || p->dx[k] != p->dx[p->from[i ? 1 : 0]] ||
-            p->dy[k] != p->dy[p->from[i ? 1 : 0]] || (x != 1 && x != 2 && x != 4) || (y != 1 && y != 2 && y != 4) ||
-            ((!i || !p->is_ycc) && (x != 1 || y != 1)) || p->bits[k] != p->bits[p->from[0]])
-            return bzna_formats_fail(err, BZNA_E_CODEC, "components of such sizes or depths are not supported");
-    }
+    is_subsampled = p->shift[1][0] || p->shift[1][1];
+    p->is_ycc = p->colors == 3 && (p->space == SYCC || is_subsampled);
+    if (p->shift[0][0] || p->shift[0][1] || p->shift[1][0] != p->shift[2][0] || p->shift[1][1] != p->shift[2][1])
+        return bzna_formats_fail(err, BZNA_E_CODEC, sizes);
     if (p->pclr.at && p->bits[0] > 8)
         return bzna_formats_fail(err, BZNA_E_CODEC, "numbers of colors of more than 8 bits are not supported");
     return BZNA_OK;
@@ -219,15 +235,13 @@ static bzna_status j2k_inspect(void *state, const void *data, uint64_t bytes, bz
     (void)state;
     if (status != BZNA_OK)
         return status;
-    shape->width = p.width;
-    shape->height = p.height;
+    shape->width = p.size[0];
+    shape->height = p.size[1];
     shape->pixels = p.pclr.at ? BZNA_PIXELS_INDEX : p.is_ycc ? BZNA_PIXELS_YCBCR :
                     p.colors == 3 ? BZNA_PIXELS_RGB : BZNA_PIXELS_GRAY;
-    shape->depth = p.pclr.at || p.bits[0] <= 8 ? 8 : p.bits[p.from[0]] < 16 ? p.bits[p.from[0]] : 16;
-    if (p.is_ycc) {
-        shape->chroma_shift_x = p.dx[p.from[1]] / p.dx[0] / 2;
-        shape->chroma_shift_y = p.dy[p.from[1]] / p.dy[0] / 2;
-    }
+    shape->depth = p.pclr.at || p.bits[0] <= 8 ? 8 : j2k_least(p.bits[p.from[0]], 16);
+    shape->chroma_shift_x = p.shift[1][0];
+    shape->chroma_shift_y = p.shift[1][1];
     return BZNA_OK;
 }
 
@@ -305,32 +319,36 @@ static void j2k_message(const char *text, void *user)
     }
 }
 
-/* Writes what is needed of a component: OpenJPEG's numbers, which begin at its x0 and y0, as samples of 8 or 16 bits.
- * Chroma may have a column or a row less than planes have, which are laid out from 0. */
-static int j2k_write(const j2k_picture *p, const opj_image_comp_t *c, const bzna_rectangle *needed,
-                     const bzna_codec_planes *planes, uint32_t plane, uint32_t shift_x, uint32_t shift_y)
+/* Returns where a component has the sample at a place: places begin with the planes, its samples at `begin` of the grid of
+ * its own samples. Chroma may have a column or a row less than planes have. */
+static uint32_t j2k_place(uint32_t place, uint32_t origin, uint32_t begin, uint32_t count)
 {
-    const uint32_t x0 = needed->x0 >> shift_x, x1 = ((needed->x1 - 1) >> shift_x) + 1;
-    const uint32_t y0 = needed->y0 >> shift_y, y1 = ((needed->y1 - 1) >> shift_y) + 1;
-    const uint32_t first_x = (p->x0 + c->dx - 1) / c->dx, first_y = (p->y0 + c->dy - 1) / c->dy;
-    const int64_t middle = c->sgnd ? (int64_t)1 << (c->prec - 1) : 0;
-    const uint32_t top = c->prec < 32 ? (1u << c->prec) - 1 : UINT32_MAX;
+    return place + origin < begin ? 0 : j2k_least(place + origin - begin, count - 1);
+}
+
+/* Writes what is needed of a color: OpenJPEG's numbers, as samples of 8 or 16 bits. Returns 0 if there are none. */
+static int j2k_write(const j2k_picture *p, const opj_image_comp_t *c, const bzna_rectangle *needed,
+                     const bzna_codec_planes *planes, uint32_t color)
+{
+    const uint32_t *shift = p->shift[color], *step = p->step[p->from[color]];
+    const uint32_t x0 = needed->x0 >> shift[0], x1 = ((needed->x1 - 1) >> shift[0]) + 1;
+    const uint32_t y1 = ((needed->y1 - 1) >> shift[1]) + 1;
+    const uint32_t origin_x = j2k_steps(p->origin[0], step[0]), origin_y = j2k_steps(p->origin[1], step[1]);
+    const int64_t middle = c->sgnd ? (int64_t)1 << (c->prec - 1) : 0, top = ((int64_t)1 << c->prec) - 1;
 
     if (!c->data || !c->w || !c->h)
         return 0;
-    for (uint32_t y = y0; y < y1; y++) {
-        uint8_t *to = formats_row(planes, plane, y) + (uint64_t)x0 * planes->step;
-        const uint32_t row = j2k_least(y + first_y < c->y0 ? 0 : y + first_y - c->y0, c->h - 1);
+    for (uint32_t y = needed->y0 >> shift[1]; y < y1; y++) {
+        uint8_t *to = formats_row(planes, color, y) + (uint64_t)x0 * planes->step;
+        const OPJ_INT32 *row = c->data + (uint64_t)j2k_place(y, origin_y, c->y0, c->h) * c->w;
 
         for (uint32_t x = x0; x < x1; x++, to += planes->step) {
-            const uint32_t column = j2k_least(x + first_x < c->x0 ? 0 : x + first_x - c->x0, c->w - 1);
-            const int64_t number = c->data[(uint64_t)row * c->w + column] + middle;
-            uint32_t value = number < 0 ? 0 : number > (int64_t)top ? top : (uint32_t)number;
+            int64_t number = row[j2k_place(x, origin_x, c->x0, c->w)] + middle;
 
+            number = number < 0 ? 0 : number > top ? top : number;
             if (c->prec < 8 && !planes->palette)
-                value = value * 255 / top;
-            value >>= c->prec > 16 ? c->prec - 16 : 0;
-            formats_put(to, c->prec > 8, value);
+                number = number * 255 / top;
+            formats_put(to, c->prec > 8, (uint32_t)(number >> (c->prec > 16 ? c->prec - 16 : 0)));
         }
     }
     return 1;
@@ -343,14 +361,16 @@ static int j2k_run(opj_codec_t *codec, opj_stream_t *stream, const j2k_picture *
     opj_image_t *image = NULL;
     int done = opj_read_header(stream, codec, &image) && image->numcomps == p->components;
 
-    if (done && p->dx[0] == 1 && p->dy[0] == 1)
-        done = opj_set_decode_area(codec, image, (OPJ_INT32)(p->x0 + needed->x0), (OPJ_INT32)(p->y0 + needed->y0),
-                                   (OPJ_INT32)(p->x0 + needed->x1), (OPJ_INT32)(p->y0 + needed->y1));
+    if (done && p->step[0][0] == 1 && p->step[0][1] == 1)
+        done = opj_set_decode_area(codec, image, (OPJ_INT32)(p->origin[0] + needed->x0),
+                                   (OPJ_INT32)(p->origin[1] + needed->y0), (OPJ_INT32)(p->origin[0] + needed->x1),
+                                   (OPJ_INT32)(p->origin[1] + needed->y1));
     done = done && opj_decode(codec, stream, image) && opj_end_decompress(codec, stream);
     for (uint32_t i = 0; i < p->colors && done; i++) {
         const uint32_t k = p->from[i];
-        done = image->comps[k].prec == p->bits[k] && image->comps[k].dx == p->dx[k] && image->comps[k].dy == p->dy[k] &&
-               j2k_write(p, &image->comps[k], needed, planes, i, p->dx[k] / p->dx[0] / 2, p->dy[k] / p->dy[0] / 2);
+        const opj_image_comp_t *c = &image->comps[k];
+        done = c->prec == p->bits[k] && c->dx == p->step[k][0] && c->dy == p->step[k][1] &&
+               j2k_write(p, c, needed, planes, i);
     }
     opj_image_destroy(image);
     return done;
@@ -369,7 +389,7 @@ static bzna_status j2k_decode(void *state, const void *data, uint64_t bytes, con
     (void)state;
     if (status != BZNA_OK)
         return status;
-    if (p.width != planes->width || p.height != planes->height)
+    if (p.size[0] != planes->width || p.size[1] != planes->height)
         return bzna_formats_fail(err, BZNA_E_MISMATCH, "the picture's size has changed");
     if (planes->palette && !j2k_palette(p.pclr, planes->palette))
         return bzna_formats_fail(err, BZNA_E_DECODE, "its palette is damaged");

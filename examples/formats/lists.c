@@ -247,24 +247,16 @@ static const char *check_labels(data_list *list, data_span rest)
 /* Returns 1 if a field can be the name of a column: a word, neither a path nor what stands for a number. */
 static int is_column(data_span field)
 {
-    static const char *const no_columns[] = { "nan", "inf", "infinity", "none", "null", "na" };
-    char word[16] = "";
-    size_t size;
+    char first;
 
     field = bzna_formats_data_trim(field);
-    size = field.size < sizeof word - 1 ? field.size : sizeof word - 1;
-    for (size_t i = 0; i < size; i++)
-        word[i] = (char)(field.data[i] >= 'A' && field.data[i] <= 'Z' ? field.data[i] | 32 : field.data[i]);
-    if (!(word[0] >= 'a' && word[0] <= 'z') && word[0] != '_' && (unsigned char)word[0] < 0x80)
+    first = field.size ? *field.data : 0;
+    if (!((first | 32) >= 'a' && (first | 32) <= 'z') && first != '_' && (unsigned char)first < 0x80)
         return 0;
-
     for (size_t i = 0; i < field.size; i++)
         if (field.data[i] == '.' || field.data[i] == '/' || field.data[i] == '\\')
             return 0;
-    for (size_t i = 0; i < sizeof no_columns / sizeof no_columns[0]; i++)
-        if (!strcmp(word, no_columns[i]))
-            return 0;
-    return 1;
+    return !bzna_formats_data_has_word("nan inf infinity none null na", field);
 }
 
 /* Returns 1 if the first line of a list with commas is a header: its fields name columns, but for the first, which may

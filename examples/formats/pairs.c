@@ -16,8 +16,8 @@
 #define PAIRED        4u              /* folders whose files make one sample */
 #define PAIRS_FOLDERS 65536u          /* in a folder, with those in them */
 
-/* Extensions of pictures that the library knows: each between blanks. */
-static const char pictures[] = " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k heic heif hif avif ";
+/* Extensions of pictures that the library knows. */
+static const char pictures[] = "jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k heic heif hif avif";
 
 /* One of the folders. */
 typedef struct paired {
@@ -60,33 +60,18 @@ static int by_stem(const void *a, const void *b)
     return order ? order : strcmp(x, y);
 }
 
-/* Returns 1 if a list of extensions, with blanks between them, has that of a name, in any case. */
-static int is_in(const char *list, const char *extension)
-{
-    const size_t size = strlen(extension);
-
-    for (const char *word = list + strspn(list, " "); *word; word += strcspn(word, " "), word += strspn(word, " ")) {
-        size_t i = 0;
-        while (i < size && word[i] == (extension[i] >= 'A' && extension[i] <= 'Z' ? extension[i] | 32 : extension[i]))
-            i++;
-        if (i == size && size && (word[i] == ' ' || !word[i]))
-            return 1;
-    }
-    return 0;
-}
-
 static int is_picture(const char *name, const bzna_formats_config *config)
 {
     const char *dot = strrchr(name, '.');
+    const data_span extension = { dot ? dot + 1 : "", dot ? strlen(dot + 1) : 0 };
     uint64_t count;
     const bzna_codec *codecs = bzna_formats_codecs(&count);
 
-    if (!dot)
-        return 0;
     for (uint64_t i = 0; i < count; i++)
-        if (codecs[i].extensions && is_in(codecs[i].extensions, dot + 1))
+        if (codecs[i].extensions && bzna_formats_data_has_word(codecs[i].extensions, extension))
             return 1;
-    return is_in(pictures, dot + 1) || (config->extensions && is_in(config->extensions, dot + 1));
+    return bzna_formats_data_has_word(pictures, extension) ||
+           (config->extensions && bzna_formats_data_has_word(config->extensions, extension));
 }
 
 /* ---- Listing -------------------------------------------------------------------------------- */

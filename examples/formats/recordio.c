@@ -1,8 +1,8 @@
 /* recordio.c - MXNet's .rec files: records end to end, each a picture with its labels or any bytes
  *
  * NAME.idx beside NAME.rec says where they begin. Without it, one scan over the headers finds them. The offsets take 8
- * bytes a record. An index is not trusted: one that is older than the .rec must agree with a scan, and the header of
- * each record is checked when it is read. A record whose own bytes hold the magic number is written in parts, which are
+ * bytes a record. An index that is older than the .rec is not used, and none is trusted: the header of each record is
+ * checked when it is read. A record whose own bytes hold the magic number is written in parts, which are
  * joined in place when the record is unpacked.
  *
  * A part is {u32 magic, u32 which << 29 | length}, its bytes, and zeros up to a multiple of 4. A record with a picture
@@ -123,14 +123,12 @@ static bzna_status scan(const data_file *file, found *f, bzna_error *err)
 /* Fails because of the index. at: offset in the .rec or in the index. line: of the index, or 0. */
 static bzna_status fail_index(uint64_t at, const char *what, uint64_t line, bzna_error *err)
 {
-    char place[80] = "";
+    char place[40] = "";
 
-    if (at != BZNA_NO_OFFSET)
-        snprintf(place, sizeof place, "at byte %llu: ", (data_llu)at);
     if (line)
-        snprintf(place + strlen(place), sizeof place - strlen(place), "line %llu: ", (data_llu)line);
-    return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "%s%s: it does not fit the .rec file; remove it, or write it again "
-                        "(bzna index)", place, what);
+        snprintf(place, sizeof place, "line %llu: ", (data_llu)line);
+    return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "at byte %llu: %s%s: it does not fit the .rec file; remove it, or write "
+                        "it again (bzna index)", (data_llu)at, place, what);
 }
 
 static int by_offset(const void *a, const void *b)
@@ -171,21 +169,6 @@ static bzna_status parse_index(uint64_t file_bytes, data_span text, found *f, bz
     return BZNA_OK;
 }
 
-/* Checks that an index that is older than the file agrees with a scan: it may be so only because the two were copied
- * one after the other. */
-static bzna_status check_old(const data_file *file, const found *index, bzna_error *err)
-{
-    found scanned = { NULL, 0 };
-    const bzna_status status = scan(file, &scanned, err);
-    const int is_same = status == BZNA_OK && scanned.count == index->count &&
-                        !memcmp(scanned.offsets, index->offsets, (size_t)index->count * sizeof *index->offsets);
-
-    free(scanned.offsets);
-    if (is_same || (status != BZNA_OK && status != BZNA_E_FORMAT && status != BZNA_E_TRUNCATED))
-        return status;
-    return fail_index(BZNA_NO_OFFSET, "older than the .rec and of other records", 0, err);
-}
-
 /* Checks that two offsets of the index are headers. */
 static bzna_status check_ends(const data_file *file, const found *f, bzna_error *err)
 {
@@ -204,32 +187,28 @@ static bzna_status check_ends(const data_file *file, const found *f, bzna_error 
     return BZNA_OK;
 }
 
-/* Reads NAME.idx beside NAME.rec, or takes the index of the config. Finds nothing if there is none. */
+/* Reads NAME.idx beside NAME.rec, or takes the index of the config. Finds nothing if there is none, or only one that is
+ * older than the file. */
 static bzna_status open_index(const data_file *file, const char *name, const bzna_dataset_config *config, found *f,
                               bzna_error *err)
 {
     const size_t length = file->is_file ? strlen(name) : 0;
     char path[DATA_PATH_BYTES] = "dataset_config.index";
     data_span text = { config->index, (size_t)config->index_bytes };
-    int64_t times[2];
-    int is_old = 0;
+    int64_t written, modified;
 
     if (!config->index) {
         if (length < 5 || length >= sizeof path || strcmp(name + length - 4, ".rec"))
             return BZNA_OK;
         snprintf(path, sizeof path, "%.*s.idx", (int)length - 4, name);
-        if (bzna_formats_data_read(path, &text, err) == BZNA_E_NOT_FOUND) {
-            bzna_error_init(err, sizeof *err);
+        bzna_formats_data_look(name, &modified);
+        if (bzna_formats_data_look(path, &written) == DATA_NONE || written < modified)
             return BZNA_OK;
-        }
-        if (err->status != BZNA_OK)
+        if (bzna_formats_data_read(path, &text, err) != BZNA_OK)
             return err->status;
-        bzna_formats_data_look(path, &times[0]);
-        bzna_formats_data_look(name, &times[1]);
-        is_old = times[0] < times[1];
     }
 
-    if (parse_index(file->size, text, f, err) == BZNA_OK && (!is_old || check_old(file, f, err) == BZNA_OK))
+    if (parse_index(file->size, text, f, err) == BZNA_OK)
         check_ends(file, f, err);
     if (err->status != BZNA_OK)
         bzna_formats_data_prefix(err, path);

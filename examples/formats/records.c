@@ -237,32 +237,26 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
  * bits each, then the numbers. Returns 1 and writes how to open the file, or returns 0. */
 static int guess_idx(const uint8_t *head, size_t head_bytes, uint64_t file_bytes, char *text, size_t capacity)
 {
-    uint64_t sizes[3] = { 1, 1, 1 }, numbers = 1, end;
-    const uint32_t dimensions = head_bytes >= 4 && !memcmp(head, "\0\0\x08", 3) ? head[3] : 0;
-    const uint64_t at = 4 + 4 * (uint64_t)dimensions;
-    formats_bytes b = { head + 4, at - 4, 0 };
+    formats_bytes b = { head, head_bytes, 0 };
+    const uint32_t magic = formats_u32(&b), dimensions = magic & 255;
+    const uint64_t count = formats_u32(&b), height = dimensions > 1 ? formats_u32(&b) : 1;
+    const uint64_t width = dimensions > 2 ? formats_u32(&b) : 1, at = 4 + 4 * dimensions;
+    const uint64_t end = at + count * height * width;
 
-    if (dimensions == 0 || dimensions > 3 || head_bytes < at)
+    if (magic >> 8 != 8 || !dimensions || dimensions > 3 || b.overrun || !count || !height || !width ||
+        height > 65536 || width > 65535)
         return 0;
-    for (uint32_t i = 0; i < dimensions; i++)
-        sizes[i] = formats_u32(&b);
-    if (!sizes[0] || !sizes[1] || !sizes[2] || sizes[1] > 65536 || sizes[2] > 65536 ||
-        sizes[0] > (UINT64_MAX - at) / (sizes[1] * sizes[2]))
-        return 0;
-    numbers = sizes[0] * sizes[1] * sizes[2];
-    end = at + numbers;
-
     if (end != file_bytes)
         snprintf(text, capacity, "it begins like an IDX file (MNIST's) of %llu records of %llux%llu bytes, but has "
-                 "%llu bytes instead of %llu", (data_llu)sizes[0], (data_llu)sizes[2], (data_llu)sizes[1],
+                 "%llu bytes instead of %llu", (data_llu)count, (data_llu)width, (data_llu)height,
                  (data_llu)file_bytes, (data_llu)end);
     else if (dimensions == 1)
         snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels without pictures: open the file of the "
-                 "pictures", (data_llu)sizes[0]);
+                 "pictures", (data_llu)count);
     else
         snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu records of %llux%llu bytes: open it with "
-                 "formats_config.records (header_bytes %llu)", (data_llu)sizes[0], (data_llu)sizes[2],
-                 (data_llu)sizes[1], (data_llu)at);
+                 "formats_config.records (header_bytes %llu)", (data_llu)count, (data_llu)width, (data_llu)height,
+                 (data_llu)at);
     return 1;
 }
 

@@ -42,27 +42,12 @@ struct bzna_rules {
 
 /* ---- Which fields --------------------------------------------------------------------------- */
 
-/* Returns 1 if a name matches a pattern of texts, * and ?. */
+/* Returns 1 if a name matches a pattern of texts, * and ?. Both are short. */
 static int fits(const char *name, const char *pattern)
 {
-    const char *star = NULL, *from = NULL;                  /* the last star, and what it stands for begins there */
-
-    while (*name) {
-        if (*pattern == '*') {
-            star = pattern++;
-            from = name;
-        } else if (*pattern == '?' || *pattern == *name) {
-            pattern++;
-            name++;
-        } else if (star) {
-            pattern = star + 1;
-            name = ++from;
-        } else {
-            return 0;
-        }
-    }
-
-    return pattern[strspn(pattern, "*")] == 0;
+    if (*pattern == '*')
+        return fits(name, pattern + 1) || (*name && fits(name + 1, pattern));
+    return *name ? (*pattern == '?' || *pattern == *name) && fits(name + 1, pattern + 1) : !*pattern;
 }
 
 /* Returns 1 if a rule matches a field's name: as a whole, by its end, or as a pattern. */

@@ -332,47 +332,35 @@ static void tiff_write_row(const tiff_file *f, const bzna_codec_planes *planes, 
     }
 }
 
-/* Reads rows, each sample's from the first row of the strip in which the first needed one lies: most decompressors
- * cannot skip any. */
-static int tiff_strips(tiff_file *f, tiff_state *s, const bzna_rectangle *needed, const bzna_codec_planes *planes,
-                       uint32_t used)
+/* Reads tiles, or rows: each sample's from the first row of the strip in which the first needed one lies, since most
+ * decompressors cannot skip any. */
+static int tiff_samples(tiff_file *f, tiff_state *s, const bzna_rectangle *needed, const bzna_codec_planes *planes)
 {
-    uint32_t rows = 0;
+    const uint32_t used = f->colors + f->is_multiplied;
+    const int is_tiled = TIFFIsTiled(f->tiff);
+    const tmsize_t pitch = is_tiled ? TIFFTileRowSize(f->tiff) : 0;
+    uint32_t width = f->width, height = 0;
 
-    TIFFGetFieldDefaulted(f->tiff, TIFFTAG_ROWSPERSTRIP, &rows);
-    rows = rows ? rows : 1;
-    for (uint32_t plane = 0; plane < (f->has_planes ? used : 1); plane++)
-        for (uint32_t y = needed->y0 / rows * rows; y < needed->y1; y++) {
-            if (TIFFReadScanline(f->tiff, s->buffer, y, (uint16_t)plane) < 0)
-                return 0;
-            for (uint32_t i = plane; i < (f->has_planes ? plane + 1 : used) && y >= needed->y0; i++)
-                tiff_write_row(f, planes, y, 0, f->width, s->buffer, f->has_planes ? 1 : f->samples, i);
-        }
-    return 1;
-}
-
-static int tiff_tiles(tiff_file *f, tiff_state *s, const bzna_rectangle *needed, const bzna_codec_planes *planes,
-                      uint32_t used)
-{
-    const tmsize_t size = TIFFTileSize(f->tiff), pitch = TIFFTileRowSize(f->tiff);
-    uint32_t width = 0, height = 0;
-
-    TIFFGetField(f->tiff, TIFFTAG_TILEWIDTH, &width);
-    TIFFGetField(f->tiff, TIFFTAG_TILELENGTH, &height);
+    TIFFGetFieldDefaulted(f->tiff, is_tiled ? TIFFTAG_TILELENGTH : TIFFTAG_ROWSPERSTRIP, &height);
+    if (is_tiled)
+        TIFFGetField(f->tiff, TIFFTAG_TILEWIDTH, &width);
     if (!width || !height)
         return 0;
     for (uint32_t plane = 0; plane < (f->has_planes ? used : 1); plane++)
         for (uint64_t y = needed->y0 / height * height; y < needed->y1; y += height)
-            for (uint64_t x = needed->x0 / width * width; x < needed->x1; x += width) {
+            for (uint64_t x = is_tiled ? needed->x0 / width * width : 0; x < needed->x1; x += width) {
                 const uint32_t tile = TIFFComputeTile(f->tiff, (uint32_t)x, (uint32_t)y, 0, (uint16_t)plane);
                 const uint32_t right = x + width < f->width ? (uint32_t)x + width : f->width;
 
-                if (TIFFReadEncodedTile(f->tiff, tile, s->buffer, size) < 0)
+                if (is_tiled && TIFFReadEncodedTile(f->tiff, tile, s->buffer, (tmsize_t)s->capacity) < 0)
                     return 0;
-                for (uint32_t row = 0; row < height && y + row < f->height; row++)
-                    for (uint32_t i = plane; i < (f->has_planes ? plane + 1 : used); i++)
-                        tiff_write_row(f, planes, (uint32_t)y + row, (uint32_t)x, right, s->buffer + row * pitch,
+                for (uint32_t row = (uint32_t)y; row < y + height && row < needed->y1; row++) {
+                    if (!is_tiled && TIFFReadScanline(f->tiff, s->buffer, row, (uint16_t)plane) < 0)
+                        return 0;
+                    for (uint32_t i = plane; i < (f->has_planes ? plane + 1 : used) && row >= needed->y0; i++)
+                        tiff_write_row(f, planes, row, (uint32_t)x, right, s->buffer + (row - (uint32_t)y) * pitch,
                                        f->has_planes ? 1 : f->samples, i);
+                }
             }
     return 1;
 }
@@ -408,7 +396,6 @@ static bzna_status tiff_decode(void *state, const void *data, uint64_t bytes, co
     tiff_file f;
     tiff_state *s = state;
     bzna_status status = tiff_open(&f, data, bytes, err);
-    const uint32_t used = f.colors + f.is_multiplied;
     uint64_t size = 0;
     int done = 0;
 
@@ -424,9 +411,7 @@ static bzna_status tiff_decode(void *state, const void *data, uint64_t bytes, co
     }
     if (status == BZNA_OK) {
         done = (!planes->palette || tiff_palette(&f, planes->palette)) &&
-               (f.by_libtiff ? tiff_by_libtiff(&f, s, needed, planes) :
-                TIFFIsTiled(f.tiff) ? tiff_tiles(&f, s, needed, planes, used) :
-                tiff_strips(&f, s, needed, planes, used));
+               (f.by_libtiff ? tiff_by_libtiff : tiff_samples)(&f, s, needed, planes);
         if (!done || f.is_damaged)
             status = tiff_fail(&f, BZNA_E_DECODE, "the data are damaged");
     }

@@ -242,55 +242,41 @@ static bzna_status fill(const draws *d, uint64_t epoch, uint64_t *list, bzna_err
     return BZNA_OK;
 }
 
-static bzna_status begin(draws *d, const bzna_dataset *dataset, const bzna_formats_weights *weights, bzna_error *err)
-{
-    memset(d, 0, sizeof *d);
-    if (take(d, dataset, weights, err) == BZNA_OK && check(d, dataset, err) == BZNA_OK)
-        add_up(d, dataset, err);
-    return err->status;
-}
-
-static void end(draws *d)
-{
-    free(d->sums);
-    free(d->ends);
-}
-
 bzna_status bzna_formats_weighted_list(const bzna_dataset *dataset, const bzna_formats_weights *weights, uint64_t epoch,
                                        uint64_t *list, uint64_t capacity, uint64_t *count, bzna_error *err)
 {
+    draws d = { .count = 0 };
     bzna_error e;
-    draws d;
 
     bzna_error_init(&e, sizeof e);
-    if (begin(&d, dataset, weights, &e) == BZNA_OK) {
+    if (take(&d, dataset, weights, &e) == BZNA_OK && check(&d, dataset, &e) == BZNA_OK) {
         if (!list || capacity < d.count)
             DATA_FAIL(&e, BZNA_E_BUFFER, "the list needs %llu numbers, the buffer has %llu", (data_llu)d.count,
                       (data_llu)(list ? capacity : 0));
-        else
+        else if (add_up(&d, dataset, &e) == BZNA_OK)
             fill(&d, epoch, list, &e);
     }
     if (count)
         *count = d.count;
-    end(&d);
+    free(d.sums);
+    free(d.ends);
     return bzna_formats_data_return(err, &e);
 }
 
 bzna_status bzna_formats_weighted_give(bzna_loader *loader, const bzna_dataset *dataset,
                                        const bzna_formats_weights *weights, uint64_t epoch, bzna_error *err)
 {
-    uint64_t *list = NULL;
+    uint64_t *list = NULL, count;
     bzna_error e;
-    draws d;
 
     bzna_error_init(&e, sizeof e);
-    if (begin(&d, dataset, weights, &e) == BZNA_OK) {
-        if (d.count >= SIZE_MAX / sizeof *list || !(list = malloc(((size_t)d.count + 1) * sizeof *list)))
+    if (bzna_formats_weighted_list(dataset, weights, epoch, NULL, 0, &count, &e) == BZNA_E_BUFFER) {
+        bzna_error_init(&e, sizeof e);
+        if (count >= SIZE_MAX / sizeof *list || !(list = malloc(((size_t)count + 1) * sizeof *list)))
             bzna_formats_data_no_memory(&e);
-        else if (fill(&d, epoch, list, &e) == BZNA_OK)
-            bzna_loader_set_batches(loader, epoch, list, d.count, NULL, 0, &e);
+        else if (bzna_formats_weighted_list(dataset, weights, epoch, list, count, &count, &e) == BZNA_OK)
+            bzna_loader_set_batches(loader, epoch, list, count, NULL, 0, &e);
     }
     free(list);
-    end(&d);
     return bzna_formats_data_return(err, &e);
 }
