@@ -339,15 +339,10 @@ static int system_open(const char *path)
     return file;
 }
 
-#  define system_seek  _lseeki64
 #  define system_close _close
-
-/* Reads some bytes. Returns how many, 0 at the end, or -1, and sets errno. */
-static int64_t system_read(int file, uint64_t offset, void *dst, uint64_t size)
-{
-    return _lseeki64(file, (int64_t)offset, SEEK_SET) < 0 ? -1 : _read(file, dst, (unsigned)(size < 1u << 30 ? size :
-                                                                                             1u << 30));
-}
+#  define system_seek  _lseeki64
+#  define system_pread(file, dst, size, at) \
+    (_lseeki64(file, (int64_t)(at), SEEK_SET) < 0 ? -1 : _read(file, dst, (unsigned)(size)))
 
 #else
 
@@ -388,20 +383,22 @@ static int system_open(const char *path)
     return file;
 }
 
-#  define system_seek  lseek
 #  define system_close close
+#  define system_seek  lseek
+#  define system_pread(file, dst, size, at) pread(file, dst, (size_t)(size), (off_t)(at))
 
+#endif
+
+/* Reads some bytes. Returns how many, 0 at the end, or -1, and sets errno. */
 static int64_t system_read(int file, uint64_t offset, void *dst, uint64_t size)
 {
-    ssize_t got;
+    int64_t got;
 
     do
-        got = pread(file, dst, size < 1u << 30 ? (size_t)size : 1u << 30, (off_t)offset);
+        got = system_pread(file, dst, size < 1u << 30 ? size : 1u << 30, offset);
     while (got < 0 && errno == EINTR);
     return got;
 }
-
-#endif
 
 /* Returns 1 if a path does not depend on the working folder, else 0. */
 static int is_absolute(const char *path)
@@ -469,7 +466,7 @@ bzna_status bzna_formats_file_take(data_file *file, const bzna_source *source, b
     if (bzna_formats_data_copy(&file->source, sizeof file->source, source, "source", err) != BZNA_OK)
         return err->status;
     if (!file->source.size || (!file->source.read_at && !file->source.memory))
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "source.%s: required", file->source.size ? "read_at" : "size");
+        return DATA_MISUSE(err, "source.%s: required", file->source.size ? "read_at" : "size");
     if ((size = file->source.size(file->source.user)) < 0)
         return fail_source(err, "size callback", size);
     file->memory = file->source.memory;

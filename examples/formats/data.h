@@ -27,6 +27,7 @@ DATA_PRINTF(4, 5)
 bzna_status bzna_formats_data_fail(bzna_error *err, bzna_status status, uint64_t offset, const char *format, ...);
 #define DATA_FAIL_AT bzna_formats_data_fail
 #define DATA_FAIL(err, status, ...) DATA_FAIL_AT(err, status, BZNA_NO_OFFSET, __VA_ARGS__)
+#define DATA_MISUSE(err, ...)       DATA_FAIL(err, BZNA_E_ARGUMENT, __VA_ARGS__)
 
 /* Fails because memory is short, or the system failed with an errno. */
 bzna_status bzna_formats_data_no_memory(bzna_error *err);
@@ -51,7 +52,7 @@ typedef struct data_names {
 
 bzna_status bzna_formats_data_add(data_names *names, const char *name, bzna_error *err);
 const char *bzna_formats_data_get(const data_names *names, uint32_t i);
-/* Sorts the texts from number `first` on. compare: of two pointers to texts, as qsort calls it; NULL: by their bytes. */
+/* Sorts the texts from number `first` on. compare: of two pointers to texts, as qsort calls it; NULL: by bytes. */
 bzna_status bzna_formats_data_sort(data_names *names, uint32_t first, int (*compare)(const void *a, const void *b),
                                    bzna_error *err);
 void bzna_formats_data_free(data_names *names);
@@ -121,7 +122,7 @@ static inline int bzna_formats_data_kind(const char *path) { return bzna_formats
 /* Reads a whole file into memory, to be freed. Errors name the file. */
 bzna_status bzna_formats_data_read(const char *path, data_span *text, bzna_error *err);
 
-/* Joins folder and name with a slash, in DATA_PATH_BYTES. Either may be empty. A name that is a path from the root stays
+/* Joins folder and name with a slash, in DATA_PATH_BYTES. Either may be empty. A name that is an absolute path stays
  * alone. */
 bzna_status bzna_formats_data_join(char *path, const char *folder, const char *name, bzna_error *err);
 
@@ -160,8 +161,8 @@ typedef struct data_list {
     char           separator;         /* of fields: a tab, a comma, a blank; 0: no line was read yet */
 } data_list;
 
-/* Reads a list. is_sorted: by index, for bzna_formats_list_find; two lines with the same index are an error then. Errors
- * name the list. */
+/* Reads a list. is_sorted: by index, for bzna_formats_list_find; two lines with the same index are an error then.
+ * Errors name the list. */
 bzna_status bzna_formats_list_open(data_list *list, const char *path, int is_sorted, bzna_error *err);
 void bzna_formats_list_free(data_list *list);
 

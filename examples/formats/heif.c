@@ -246,14 +246,15 @@ static bzna_status heif_find_extents(const heif *h, uint32_t id, heif_extents *e
     formats_bytes c = h->iloc;
     const uint32_t version = formats_u32(&c) >> 24, sizes = formats_u16(&c);
     const uint64_t count = formats_number(&c, version < 2 ? 2 : 4);
-    const uint32_t widths[4] = { sizes >> 12, sizes >> 8 & 15, sizes >> 4 & 15, version ? sizes & 15 : 0 };
-    uint32_t found = 0, where = 0;
+    uint32_t widths[4], found = 0, where = 0;                  /* bytes of an offset, a length, a base, an index */
 
-    *e = (heif_extents){ .bytes = { widths[3], widths[0], widths[1] } };
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
+        widths[i] = i < 3 || version ? sizes >> (12 - 4 * i) & 15 : 0;
         if (widths[i] != 0 && widths[i] != 4 && widths[i] != 8)
             return heif_fail(h, h->iloc.at, BZNA_E_BOX, "meta/iloc", "numbers of %u bytes, not of 0, 4 or 8",
                              widths[i]);
+    }
+    *e = (heif_extents){ .bytes = { widths[3], widths[0], widths[1] } };
     if (version > 2 || count > HEIF_ITEMS)
         return heif_fail(h, h->iloc.at, BZNA_E_LIMIT, "meta/iloc", "version %u, %llu items", version,
                          (heif_llu)count);

@@ -319,8 +319,8 @@ static void j2k_message(const char *text, void *user)
     }
 }
 
-/* Returns where a component has the sample at a place: places begin with the planes, its samples at `begin` of the grid of
- * its own samples. Chroma may have a column or a row less than planes have. */
+/* Returns the column or row of a component for one of the planes. Those of planes count from `origin`, those of the
+ * component from `begin`. Chroma may have fewer than planes have. */
 static uint32_t j2k_place(uint32_t place, uint32_t origin, uint32_t begin, uint32_t count)
 {
     return place + origin < begin ? 0 : j2k_least(place + origin - begin, count - 1);

@@ -534,8 +534,8 @@ static bzna_status check_config(const bzna_dataset_config *c, bzna_error *err)
 
     if (!name)
         return BZNA_OK;
-    return DATA_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: the labels of formats_config.list are the classes",
-                     name);
+    return DATA_MISUSE(err, "dataset_config.%s: the labels of formats_config.list are the classes",
+                       name);
 }
 
 bzna_status bzna_formats_open_listed(bzna_context *context, const char *root, const bzna_formats_config *config,

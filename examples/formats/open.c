@@ -30,11 +30,11 @@ static bzna_status take_config(settings *own, const bzna_formats_config *config,
     if (c->reserved0)
         return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.reserved0: a reserved word must be 0");
     if (c->list && c->pairs)
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.list: not together with pairs");
+        return DATA_MISUSE(err, "formats_config.list: not together with pairs");
     if (c->records && c->pairs)
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.records: it has no effect on pairs");
+        return DATA_MISUSE(err, "formats_config.records: it has no effect on pairs");
     if (!c->records && own->dataset.format && !strcmp(own->dataset.format, "records"))
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.records: is needed to describe the records");
+        return DATA_MISUSE(err, "formats_config.records: is needed to describe the records");
     return BZNA_OK;
 }
 
@@ -162,8 +162,8 @@ static bzna_status open_one(bzna_context *context, const char *path, uint64_t *b
     if (is_recordio_file(c, path))
         return open_file(context, path, budget, c, out, err);
     if (c->list)
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "%s: formats_config.list: it has an effect on folders and RecordIO "
-                         "files only", path);
+        return DATA_MISUSE(err, "%s: formats_config.list: it has an effect on folders and RecordIO "
+                           "files only", path);
     return bzna_dataset_open(context, path, c->dataset, out, err);
 }
 
@@ -178,9 +178,9 @@ static bzna_status open_each(bzna_context *context, const char *const *paths, ui
     if (!parts)
         return bzna_formats_data_no_memory(err);
     if (count > 1 && c->dataset->name)
-        DATA_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%u) is named by its path", count);
+        DATA_MISUSE(err, "dataset_config.name: each of several files (%u) is named by its path", count);
     if (count > 1 && c->dataset->index)
-        DATA_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: it is of one file, and these are %u", count);
+        DATA_MISUSE(err, "dataset_config.index: it is of one file, and these are %u", count);
     while (err->status == BZNA_OK && opened < count &&
            open_one(context, paths[opened], &budget, c, &parts[opened], err) == BZNA_OK)
         opened++;
@@ -312,7 +312,7 @@ static bzna_status open_input(bzna_context *context, const void *bytes, size_t s
         *out = NULL;
     bzna_error_init(&e, sizeof e);
     if (take_config(&own, config, &e) == BZNA_OK && own.c.pairs)
-        DATA_FAIL(&e, BZNA_E_ARGUMENT, "formats_config.pairs: it has an effect on folders only");
+        DATA_MISUSE(&e, "formats_config.pairs: it has an effect on folders only");
     if (e.status == BZNA_OK && own.c.records && is_whole) {
         if (is_source && bzna_formats_file_take(&file, source, &e) != BZNA_OK)
             bzna_formats_data_prefix(&e, own.dataset.name ? own.dataset.name : name);

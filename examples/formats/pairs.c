@@ -32,7 +32,10 @@ typedef struct pairs {
     paired   folders[PAIRED];
 } pairs;
 
-static const char *name_of(const paired *folder, uint64_t i) { return bzna_formats_data_get(&folder->names, (uint32_t)i); }
+static const char *name_of(const paired *folder, uint64_t i)
+{
+    return bzna_formats_data_get(&folder->names, (uint32_t)i);
+}
 
 /* ---- Names ---------------------------------------------------------------------------------- */
 
@@ -76,57 +79,46 @@ static int is_picture(const char *name, const bzna_formats_config *config)
 
 /* ---- Listing -------------------------------------------------------------------------------- */
 
-/* Takes the entries of one folder, whose path below the root is `below`: its pictures, and the folders in it. */
-static bzna_status take_entries(paired *folder, data_names *folders, const char *below, const data_names *entries,
-                                const bzna_formats_config *config, bzna_error *err)
-{
-    char path[DATA_PATH_BYTES], full[DATA_PATH_BYTES];
-
-    for (uint32_t i = 0; i < entries->count; i++) {
-        const char *const name = bzna_formats_data_get(entries, i);
-        int kind;
-        if (*name == '.')
-            continue;
-        if (bzna_formats_data_join(path, below, name, err) != BZNA_OK ||
-            bzna_formats_data_join(full, folder->root, path, err) != BZNA_OK)
-            return err->status;
-        kind = bzna_formats_data_kind(full);
-        if (kind == DATA_FOLDER && folders->count == PAIRS_FOLDERS)
-            return DATA_FAIL(err, BZNA_E_LIMIT, "%s: more than %u folders: does a link lead back to one that holds it?",
-                             path, PAIRS_FOLDERS);
-        if ((kind == DATA_FOLDER && bzna_formats_data_add(folders, path, err) != BZNA_OK) ||
-            (kind != DATA_FOLDER && kind != DATA_OTHER && is_picture(name, config) &&
-             bzna_formats_data_add(&folder->names, path, err) != BZNA_OK))
-            return err->status;
-    }
-    return BZNA_OK;
-}
-
 /* Finds the pictures in a folder and in those below it. Links are followed, and names with a dot before them left
  * out. */
 static bzna_status list(paired *folder, const bzna_formats_config *config, bzna_error *err)
 {
+    char below[DATA_PATH_BYTES], path[DATA_PATH_BYTES], full[DATA_PATH_BYTES];
     data_names folders = { .count = 0 };
-    bzna_status status = bzna_formats_data_add(&folders, "", err);
 
-    for (uint32_t i = 0; status == BZNA_OK && i < folders.count; i++) {
-        char below[DATA_PATH_BYTES], full[DATA_PATH_BYTES];
+    bzna_formats_data_add(&folders, "", err);
+    for (uint32_t i = 0; err->status == BZNA_OK && i < folders.count; i++) {
         data_names entries = { .count = 0 };
-        int error;
+        int error = 0, kind;
+
         snprintf(below, sizeof below, "%s", bzna_formats_data_get(&folders, i));
-        if ((status = bzna_formats_data_join(full, folder->root, below, err)) == BZNA_OK &&
-            (error = bzna_formats_data_list(full, &entries, err)) != 0) {
+        if (bzna_formats_data_join(full, folder->root, below, err) == BZNA_OK)
+            error = bzna_formats_data_list(full, &entries, err);
+        if (error) {
             bzna_formats_data_fail_system(err, "cannot list", error);
-            status = err->status = error == ENOMEM ? BZNA_E_MEMORY : BZNA_E_IO;
+            err->status = error == ENOMEM ? BZNA_E_MEMORY : BZNA_E_IO;
             if (*below)
                 bzna_formats_data_prefix(err, below);
         }
-        if (status == BZNA_OK)
-            status = take_entries(folder, &folders, below, &entries, config, err);
+        for (uint32_t k = 0; err->status == BZNA_OK && k < entries.count; k++) {
+            const char *const name = bzna_formats_data_get(&entries, k);
+
+            if (*name == '.' || bzna_formats_data_join(path, below, name, err) != BZNA_OK ||
+                bzna_formats_data_join(full, folder->root, path, err) != BZNA_OK)
+                continue;
+            kind = bzna_formats_data_kind(full);
+            if (kind == DATA_FOLDER && folders.count == PAIRS_FOLDERS)
+                DATA_FAIL(err, BZNA_E_LIMIT, "%s: more than %u folders: does a link lead back to one that holds it?",
+                          path, PAIRS_FOLDERS);
+            else if (kind == DATA_FOLDER)
+                bzna_formats_data_add(&folders, path, err);
+            else if (kind != DATA_OTHER && is_picture(name, config))
+                bzna_formats_data_add(&folder->names, path, err);
+        }
         bzna_formats_data_free(&entries);
     }
     bzna_formats_data_free(&folders);
-    return status;
+    return err->status;
 }
 
 /* Sorts the files of one folder. Two that differ in nothing but their extensions are refused, and a folder without
@@ -143,8 +135,8 @@ static bzna_status sort_names(paired *folder, bzna_error *err)
     for (uint32_t i = 1; i < count; i++) {
         const char *before = name_of(folder, i - 1), *name = name_of(folder, i);
         if (!compare_stems(before, name))
-            return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.pairs: \"%.64s\" and \"%.64s\" in %s have the same "
-                             "name but for the extension", before, name, folder->field);
+            return DATA_MISUSE(err, "formats_config.pairs: \"%.64s\" and \"%.64s\" in %s have the same "
+                               "name but for the extension", before, name, folder->field);
     }
     return BZNA_OK;
 }
@@ -188,18 +180,18 @@ static bzna_status add_folder(pairs *p, const char *root, const char *text, size
     if (p->folder_count == PAIRED)
         return DATA_FAIL(err, BZNA_E_LIMIT, "formats_config.pairs: more than %u folders", PAIRED);
     if (!name_size || name_size >= sizeof folder->field || !path_size || path_size >= sizeof below)
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.pairs: \"%.*s\" is neither a folder nor a name of 1 to "
-                         "%u bytes, = and a folder", (int)(size < 64 ? size : 64), text, BZNA_NAME_MAX - 1);
+        return DATA_MISUSE(err, "formats_config.pairs: \"%.*s\" is neither a folder nor a name of 1 to "
+                           "%u bytes, = and a folder", (int)(size < 64 ? size : 64), text, BZNA_NAME_MAX - 1);
 
     memcpy(folder->field, text, name_size);
     memcpy(below, path, path_size);
     folder->field[name_size] = below[path_size] = 0;
     for (uint32_t i = 0; i < p->folder_count; i++)
         if (!strcmp(p->folders[i].field, folder->field))
-            return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.pairs: \"%s\" is named twice", folder->field);
+            return DATA_MISUSE(err, "formats_config.pairs: \"%s\" is named twice", folder->field);
     if (!strcmp(folder->field, "name") || !strcmp(folder->field, "target"))
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.pairs: \"%s\" is a field of another kind",
-                         folder->field);
+        return DATA_MISUSE(err, "formats_config.pairs: \"%s\" is a field of another kind",
+                           folder->field);
 
     p->folder_count++;
     if (bzna_formats_data_join(folder->root, root, below, err) != BZNA_OK)
@@ -213,21 +205,19 @@ static bzna_status add_folder(pairs *p, const char *root, const char *text, size
 
 static bzna_status add_all(pairs *p, const char *root, const bzna_formats_config *config, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-
     if (bzna_formats_data_kind(root) != DATA_FOLDER)
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.pairs: it has an effect on folders only");
-    for (const char *text = config->pairs, *end; status == BZNA_OK && text; text = *end ? end + 1 : NULL) {
+        return DATA_MISUSE(err, "formats_config.pairs: it has an effect on folders only");
+    for (const char *text = config->pairs, *end; err->status == BZNA_OK && text; text = *end ? end + 1 : NULL) {
         end = text + strcspn(text, ",");
-        status = add_folder(p, root, text, (size_t)(end - text), config, err);
+        add_folder(p, root, text, (size_t)(end - text), config, err);
     }
 
-    if (status == BZNA_OK && p->folder_count < 2)
-        status = DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.pairs: only one folder, \"%.64s\"", config->pairs);
-    for (uint32_t i = 1; status == BZNA_OK && i < p->folder_count; i++)
-        if ((status = check(&p->folders[0], &p->folders[i], err)) == BZNA_OK)
-            status = check(&p->folders[i], &p->folders[0], err);
-    return status;
+    if (err->status == BZNA_OK && p->folder_count < 2)
+        DATA_MISUSE(err, "formats_config.pairs: only one folder, \"%.64s\"", config->pairs);
+    for (uint32_t i = 1; err->status == BZNA_OK && i < p->folder_count; i++)
+        if (check(&p->folders[0], &p->folders[i], err) == BZNA_OK)
+            check(&p->folders[i], &p->folders[0], err);
+    return err->status;
 }
 
 /* ---- The provider --------------------------------------------------------------------------- */

@@ -80,66 +80,42 @@ typedef struct brace_range {
     int      letters;                 /* 1: values are places in A to Z, a to z */
 } brace_range;
 
-/* Reads a whole number of at most 18 digits, which may have a minus. Returns 1, or 0 if it is none. */
-static int brace_number(data_span part, int64_t *value)
+/* Reads a letter, as its place in A to Z, a to z, or a whole number of at most 18 digits, which may have a minus.
+ * Returns where it ends, or NULL. *is_padded: becomes 1 if the number begins with a zero before other digits. */
+static const char *brace_bound(const char *p, int64_t *value, int *is_letter, int *is_padded)
 {
-    const size_t minus = part.size && *part.data == '-';
-    const data_span digits = { part.data + minus, part.size - minus };
-    uint64_t number;
+    const size_t minus = *p == '-', digits = strspn(p + minus, "0123456789");
 
-    if (digits.size > 18 || !bzna_formats_data_integer(digits, &number))
-        return 0;
-    *value = minus ? -(int64_t)number : (int64_t)number;
-    return 1;
-}
-
-/* Reads a letter, as its place in A to Z, a to z, or a number. Returns 1, or 0 if it is neither. */
-static int brace_bound(data_span part, int64_t *value, int *letter)
-{
-    const char c = part.size == 1 ? *part.data : 0;
-
-    *letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-    if (!*letter)
-        return brace_number(part, value);
-    *value = c >= 'a' ? c - 'a' + 26 : c - 'A';
-    return 1;
-}
-
-/* Returns 1 if a number is padded with zeros, else 0. */
-static int brace_is_padded(data_span part)
-{
-    const size_t minus = *part.data == '-';
-    return part.data[minus] == '0' && part.size - minus > 1;
+    *is_letter = (*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z');
+    if (*is_letter) {
+        *value = *p >= 'a' ? *p - 'a' + 26 : *p - 'A';
+        return p + 1;
+    }
+    if (digits < 1 || digits > 18)
+        return NULL;
+    *value = strtoll(p, NULL, 10);
+    *is_padded |= p[minus] == '0' && digits > 1;
+    return p + minus + digits;
 }
 
 /* Reads what is between braces as a range. Returns 1 if it is one, else 0. */
 static int brace_range_of(const char *p, const char *end, brace_range *range)
 {
-    data_span rest = { p, (size_t)(end - p) }, parts[3];
     int64_t stop, step = 1;
-    int letter, count = 0, more = 1;
+    int letter, is_padded = 0, ignored = 0;
+    const char *first_end = brace_bound(p, &range->first, &range->letters, &is_padded), *at;
 
-    while (more) {                                          /* two points part them */
-        if (count == 3)
-            return 0;
-        if ((more = bzna_formats_data_take(&rest, '.', &parts[count++])) && (!rest.size || *rest.data != '.'))
-            return 0;
-        rest.data += more;
-        rest.size -= (size_t)more;
-    }
-
-    if (count < 2 || !brace_bound(parts[0], &range->first, &range->letters) ||
-        !brace_bound(parts[1], &stop, &letter) || letter != range->letters ||
-        (count == 3 && !brace_number(parts[2], &step)))
+    if (!first_end || strncmp(first_end, "..", 2) ||
+        !(at = brace_bound(first_end + 2, &stop, &letter, &is_padded)) || letter != range->letters)
+        return 0;
+    range->width = !is_padded ? 0 : (int)(at - first_end - 2 > first_end - p ? at - first_end - 2 : first_end - p);
+    if (at < end && (strncmp(at, "..", 2) || !(at = brace_bound(at + 2, &step, &letter, &ignored)) || letter))
         return 0;
 
     step = step < 0 ? -step : step ? step : 1;
     range->step = range->first <= stop ? step : -step;
     range->count = (uint64_t)((stop - range->first) / range->step) + 1;
-    range->width = 0;
-    if (!letter && (brace_is_padded(parts[0]) || brace_is_padded(parts[1])))
-        range->width = (int)(parts[0].size > parts[1].size ? parts[0].size : parts[1].size);
-    return 1;
+    return at == end;
 }
 
 /* Writes a value of a range. Returns where it ends. */
@@ -221,7 +197,7 @@ bzna_status bzna_formats_braces(const char *pattern, char *dst, size_t capacity,
     bzna_error_init(&e, sizeof e);
     capacity = dst ? capacity : 0;
     if (!pattern)
-        DATA_FAIL(&e, BZNA_E_ARGUMENT, "bzna_formats_braces: pattern is NULL");
+        DATA_MISUSE(&e, "bzna_formats_braces: pattern is NULL");
     else if (brace_check(pattern, &e) == BZNA_OK && brace_expand(&texts, pattern, 0, 0, &e) == BZNA_OK &&
              (size = join(&texts, dst, capacity)) > capacity)
         DATA_FAIL(&e, BZNA_E_BUFFER, "the texts need %" PRIu64 " bytes, the buffer has %" PRIu64, (uint64_t)size,

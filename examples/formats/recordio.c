@@ -127,8 +127,8 @@ static bzna_status fail_index(uint64_t at, const char *what, uint64_t line, bzna
 
     if (line)
         snprintf(place, sizeof place, "line %llu: ", (data_llu)line);
-    return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "at byte %llu: %s%s: it does not fit the .rec file; remove it, or write "
-                        "it again (bzna index)", (data_llu)at, place, what);
+    return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "at byte %llu: %s%s: it does not fit the .rec file; remove it, or "
+                        "write it again (bzna index)", (data_llu)at, place, what);
 }
 
 static int by_offset(const void *a, const void *b)

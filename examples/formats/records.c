@@ -41,7 +41,7 @@ static uint32_t type_bytes(uint32_t type)
 
 static bzna_status records_fail(const char *member, uint64_t value, const char *why, bzna_error *err)
 {
-    return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.records.%s: %llu; %s", member, (data_llu)value, why);
+    return DATA_MISUSE(err, "formats_config.records.%s: %llu; %s", member, (data_llu)value, why);
 }
 
 /* Checks each setting by itself. Sets is_picture and numbers. */
@@ -64,15 +64,15 @@ static bzna_status records_check(records *own, bzna_error *err)
     if (!r->channels)
         return records_fail("channels", 0, "1 or more are needed", err);
     if (own->is_picture && (r->scale != 0 || r->bias != 0))
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.records.scale, bias: they have no effect on pictures, "
-                         "which the loader normalizes");
+        return DATA_MISUSE(err, "formats_config.records.scale, bias: they have no effect on pictures, "
+                           "which the loader normalizes");
     if (!own->is_picture && r->layout)
         return records_fail("layout", r->layout, "it has no effect on vectors", err);
     if (!r->label_type && r->label_offset)
         return records_fail("label_offset", r->label_offset, "it has no effect without label_type", err);
     if (!isfinite(r->scale) || !isfinite(r->bias))
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.records.scale, bias: %g, %g; both must be finite",
-                         (double)r->scale, (double)r->bias);
+        return DATA_MISUSE(err, "formats_config.records.scale, bias: %g, %g; both must be finite",
+                           (double)r->scale, (double)r->bias);
     if (pixels > UINT64_MAX / 16 / r->channels)
         return records_fail("channels", r->channels, "too many for this width and height", err);
     own->numbers = pixels * r->channels;
@@ -94,8 +94,8 @@ static bzna_status records_measure(records *own, bzna_error *err)
     if (label_bytes && bytes < r->label_offset + label_bytes)
         bytes = r->label_offset + label_bytes;
     if (r->stride && r->stride < bytes)
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.records.stride: %llu; data and label need %llu bytes",
-                         (data_llu)r->stride, (data_llu)bytes);
+        return DATA_MISUSE(err, "formats_config.records.stride: %llu; data and label need %llu bytes",
+                           (data_llu)r->stride, (data_llu)bytes);
     r->stride = r->stride ? r->stride : bytes;
     r->scale = r->scale != 0 ? r->scale : 1;
     return BZNA_OK;

@@ -90,21 +90,21 @@ static bzna_status check(const bzna_rule *r, bzna_error *err)
         if (r->reserved[i])
             return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "reserved[%u]: a reserved word must be 0", (unsigned)i);
     if (match == 0 || match >= MATCH_BYTES)
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "field: must have 1 to %u bytes", MATCH_BYTES - 1);
+        return DATA_MISUSE(err, "field: must have 1 to %u bytes", MATCH_BYTES - 1);
     if (name == 0 || name > most)
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "name: must have 1 to %u bytes", (unsigned)most);
+        return DATA_MISUSE(err, "name: must have 1 to %u bytes", (unsigned)most);
     if (!r->name && (r->field[0] == '.' || strpbrk(r->field, "*?")))
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "name: required, because \"%s\" is not a field's name", r->field);
+        return DATA_MISUSE(err, "name: required, because \"%s\" is not a field's name", r->field);
     if (strpbrk(r->name ? r->name : r->field, ",:="))
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "name: must have no comma, colon or equals sign");
+        return DATA_MISUSE(err, "name: must have no comma, colon or equals sign");
     if (r->kind > BZNA_RULE_ROWS)
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "kind: %u is not known", r->kind);
+        return DATA_MISUSE(err, "kind: %u is not known", r->kind);
     if (!r->call != (r->kind == BZNA_RULE_BYTES))
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "call: bytes are passed on without one, and tensors are made by one");
+        return DATA_MISUSE(err, "call: bytes are passed on without one, and tensors are made by one");
     if (r->kind == BZNA_RULE_BYTES && (r->dtype || r->dimensions || r->shape[0]))
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "dtype, dimensions, shape: only of tensors");
+        return DATA_MISUSE(err, "dtype, dimensions, shape: only of tensors");
     if (r->dimensions > 4 || (r->kind == BZNA_RULE_ROWS && r->dimensions == 0))
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "dimensions: %u; at most 4, and with ROWS at least 1", r->dimensions);
+        return DATA_MISUSE(err, "dimensions: %u; at most 4, and with ROWS at least 1", r->dimensions);
     return BZNA_OK;
 }
 
@@ -119,12 +119,12 @@ static bzna_status add_tensors(bzna_rules *rules, rule *r, bzna_error *err)
             continue;
         r->tensor = twin->tensor;
         if (twin->given.kind != r->given.kind)
-            return DATA_FAIL(err, BZNA_E_ARGUMENT, "kind: differs from that of another rule with the name \"%s\"",
-                             r->name);
+            return DATA_MISUSE(err, "kind: differs from that of another rule with the name \"%s\"",
+                               r->name);
         if (twin->given.dtype != r->given.dtype || twin->given.dimensions != r->given.dimensions ||
             memcmp(twin->given.shape, r->given.shape, sizeof r->given.shape) != 0)
-            return DATA_FAIL(err, BZNA_E_ARGUMENT, "dtype, shape: differ from those of another rule with the name "
-                             "\"%s\"", r->name);
+            return DATA_MISUSE(err, "dtype, shape: differ from those of another rule with the name "
+                               "\"%s\"", r->name);
         return BZNA_OK;
     }
     if (r->given.kind == BZNA_RULE_BYTES)
@@ -290,13 +290,13 @@ bzna_status bzna_formats_rules_open(const bzna_dataset *dataset, const bzna_rule
     if (out)
         *out = NULL;
     if (!dataset || !given || !config || !out)
-        DATA_FAIL(&e, BZNA_E_ARGUMENT, "bzna_formats_rules_open: an argument is NULL");
+        DATA_MISUSE(&e, "bzna_formats_rules_open: an argument is NULL");
     else if (count < 1 || count > RULES)
-        DATA_FAIL(&e, BZNA_E_ARGUMENT, "rules: there are %u, and must be 1 to %u", count, RULES);
+        DATA_MISUSE(&e, "rules: there are %u, and must be 1 to %u", count, RULES);
     else if (config->struct_size != sizeof *config)
         DATA_FAIL(&e, BZNA_E_STRUCT_SIZE, "loader_config.struct_size: not set, or of another version");
     else if (config->fields.make || config->fields.made)
-        DATA_FAIL(&e, BZNA_E_ARGUMENT, "rules: loader_config.fields.made and make are set already");
+        DATA_MISUSE(&e, "rules: loader_config.fields.made and make are set already");
     else if (!(rules = calloc(1, sizeof *rules)))
         bzna_formats_data_no_memory(&e);
     else if (open_rules(rules, dataset, given, count, config, &e) == BZNA_OK)

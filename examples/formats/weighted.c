@@ -23,7 +23,7 @@ typedef struct draws {
     bzna_formats_weights w;
     uint64_t  samples;                /* of the data set, or of w.indices */
     uint64_t  groups;                 /* parts or samples, each of which has a weight */
-    uint64_t *ends;                   /* of each part, the index past its last sample; NULL: a group is one sample */
+    uint64_t *ends;                   /* of each group, the index past its last sample */
     double   *sums;                   /* cumulated weights; they are rounded, and lose the smallest weights */
     uint64_t  count;                  /* draws in an epoch */
 } draws;
@@ -48,7 +48,7 @@ static bzna_status take(draws *d, const bzna_dataset *dataset, const bzna_format
     bzna_dataset_info info;
 
     if (!dataset || !weights)
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "bzna_formats_weighted: %s is NULL", dataset ? "weights" : "dataset");
+        return DATA_MISUSE(err, "bzna_formats_weighted: %s is NULL", dataset ? "weights" : "dataset");
     if (weights->struct_size != sizeof *w)
         return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_weights.struct_size: not set, or of another version");
     *w = *weights;
@@ -56,15 +56,15 @@ static bzna_status take(draws *d, const bzna_dataset *dataset, const bzna_format
     d->samples = w->indices ? w->index_count : bzna_dataset_count(dataset);
     d->groups = d->samples;
     if (w->weighting > BZNA_WEIGHTING_ONCE)
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_weights.weighting: %u is not in 0..2", w->weighting);
+        return DATA_MISUSE(err, "formats_weights.weighting: %u is not in 0..2", w->weighting);
     if (w->by_part > 1)
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_weights.by_part: neither 0 nor 1");
+        return DATA_MISUSE(err, "formats_weights.by_part: neither 0 nor 1");
     if (w->by_part && w->indices)
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_weights.by_part: not together with indices");
+        return DATA_MISUSE(err, "formats_weights.by_part: not together with indices");
     if (w->reserved0)
         return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_weights.reserved0: a reserved word must be 0");
     if (!w->indices != !w->index_count)
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_weights.indices, index_count: give both or none");
+        return DATA_MISUSE(err, "formats_weights.indices, index_count: give both or none");
 
     if (w->by_part) {
         if (bzna_dataset_get_info(dataset, &info, sizeof info, err) != BZNA_OK)
@@ -74,8 +74,8 @@ static bzna_status take(draws *d, const bzna_dataset *dataset, const bzna_format
     if (d->groups > UINT32_MAX)
         return DATA_FAIL(err, BZNA_E_LIMIT, "formats_weights.weights: at most %u are supported", UINT32_MAX);
     if (!w->weights || w->weight_count != d->groups)
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_weights.weights, weight_count: %llu weights for %llu %s",
-                         (data_llu)w->weight_count, (data_llu)d->groups, w->by_part ? "parts" : "samples");
+        return DATA_MISUSE(err, "formats_weights.weights, weight_count: %llu weights for %llu %s",
+                           (data_llu)w->weight_count, (data_llu)d->groups, w->by_part ? "parts" : "samples");
     return BZNA_OK;
 }
 
@@ -88,18 +88,18 @@ static bzna_status check(draws *d, const bzna_dataset *dataset, bzna_error *err)
 
     for (uint64_t i = 0; i < d->groups; i++) {
         if (!isfinite(w->weights[i]) || w->weights[i] < 0)
-            return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_weights.weights[%llu]: %g is negative or not a number",
-                             (data_llu)i, w->weights[i]);
+            return DATA_MISUSE(err, "formats_weights.weights[%llu]: %g is negative or not a number",
+                               (data_llu)i, w->weights[i]);
         sum += w->weights[i];
         if (w->weights[i] > 0)
             positive += w->by_part ? bzna_dataset_part_count(dataset, (uint32_t)i) : 1;
     }
 
     if (!(sum > 0) || !isfinite(sum))
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_weights.weights: their sum is %g", sum);
+        return DATA_MISUSE(err, "formats_weights.weights: their sum is %g", sum);
     if (w->weighting == BZNA_WEIGHTING_ONCE && w->epoch_samples > positive)
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_weights.epoch_samples: %llu draws without replacement from "
-                         "%llu samples with a weight", (data_llu)w->epoch_samples, (data_llu)positive);
+        return DATA_MISUSE(err, "formats_weights.epoch_samples: %llu draws without replacement from "
+                           "%llu samples with a weight", (data_llu)w->epoch_samples, (data_llu)positive);
     d->count = w->epoch_samples ? w->epoch_samples : w->weighting == BZNA_WEIGHTING_ONCE ? positive : d->samples;
     return BZNA_OK;
 }
@@ -112,28 +112,21 @@ static bzna_status add_up(draws *d, const bzna_dataset *dataset, bzna_error *err
     double sum = 0;
 
     d->sums = malloc(groups * sizeof *d->sums);
-    d->ends = d->w.by_part ? malloc(groups * sizeof *d->ends) : NULL;
-    if (!d->sums || (d->w.by_part && !d->ends))
+    d->ends = malloc(groups * sizeof *d->ends);
+    if (!d->sums || !d->ends)
         return bzna_formats_data_no_memory(err);
     for (uint32_t i = 0; i < groups; i++) {
         d->sums[i] = sum += d->w.weights[i];
-        if (d->ends)
-            d->ends[i] = end += bzna_dataset_part_count(dataset, i);
+        d->ends[i] = end += d->w.by_part ? bzna_dataset_part_count(dataset, i) : 1;
     }
     return BZNA_OK;
 }
 
 /* ---- Groups --------------------------------------------------------------------------------- */
 
-static uint64_t group_begin(const draws *d, uint64_t group)
-{
-    return !group ? 0 : d->ends ? d->ends[group - 1] : group;
-}
+static uint64_t group_begin(const draws *d, uint64_t group) { return group ? d->ends[group - 1] : 0; }
 
-static uint64_t group_size(const draws *d, uint64_t group)
-{
-    return d->ends ? d->ends[group] - group_begin(d, group) : 1;
-}
+static uint64_t group_size(const draws *d, uint64_t group) { return d->ends[group] - group_begin(d, group); }
 
 /* ---- With replacement ----------------------------------------------------------------------- */
 
