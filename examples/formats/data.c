@@ -487,11 +487,11 @@ static int64_t read_some(const data_file *file, uint64_t offset, void *dst, uint
 
 bzna_status bzna_formats_file_read(const data_file *file, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
 {
-    uint64_t done = 0;
+    uint64_t done = 0, end = offset;
     int64_t got = 0;
 
-    for (; done < size; done += (uint64_t)got) {
-        got = read_some(file, offset + done, (uint8_t *)dst + done, size - done);
+    for (; done < size; done += (uint64_t)got, end += (uint64_t)got) {
+        got = read_some(file, end, (uint8_t *)dst + done, size - done);
         if (got <= 0 || (uint64_t)got > size - done)
             break;
     }
@@ -501,8 +501,8 @@ bzna_status bzna_formats_file_read(const data_file *file, uint64_t offset, void 
         return DATA_FAIL(err, BZNA_E_CALLBACK, "the source's read_at returned %lld of %llu bytes", (long long)got,
                          (data_llu)(size - done));
     if (!got)
-        return DATA_FAIL_AT(err, BZNA_E_TRUNCATED, offset + done, "the file ends at byte %llu, before the last of %llu "
-                            "bytes at byte %llu", (data_llu)(offset + done), (data_llu)size, (data_llu)offset);
+        return DATA_FAIL_AT(err, BZNA_E_TRUNCATED, end, "the file ends at byte %llu, before the last of %llu bytes at "
+                            "byte %llu", (data_llu)end, (data_llu)size, (data_llu)offset);
     if (file->is_file)
         bzna_formats_data_fail_system(err, "cannot read", errno);
     else
