@@ -5495,19 +5495,11 @@ typedef struct bzi_rows {
     int32_t end;                      /* the row after the last */
 } bzi_rows;
 
-/* A part of a frame. All 0: the whole frame. */
-typedef struct bzi_region {
-    uint32_t x0;                      /* the first pixel in a row */
-    uint32_t y0;                      /* the first row */
-    uint32_t x1;                      /* the pixel after the last */
-    uint32_t y1;                      /* the row after the last */
-} bzi_region;
-
 /* The parts of a picture that a decoder must give; it may give more. */
 typedef struct bzi_wanted {
-    bzi_rows   rows;                  /* rows of the frame, at 1/shrink of its size */
-    uint32_t   shrink;                /* a JPEG may be decoded at 1/shrink of its size */
-    bzi_region part;                  /* of a picture of the program's own codecs */
+    bzi_rows rows;                    /* rows of the frame, at 1/shrink of its size */
+    bzi_rows columns;                 /* likewise; only the program's own codecs are asked for some */
+    uint32_t shrink;                  /* a JPEG may be decoded at 1/shrink of its size */
 } bzi_wanted;
 
 /* Extends rows, so that they contain more rows. */
@@ -5525,7 +5517,7 @@ static void bzi_rows_add(bzi_rows *rows, bzi_rows more)
 /* Asks for the whole picture. */
 static bzi_wanted bzi_picture_all(const bzna_picture *picture)
 {
-    return (bzi_wanted){ { 0, (int32_t)picture->frame_height }, 1, { 0, 0, 0, 0 } };
+    return (bzi_wanted){ { 0, (int32_t)picture->frame_height }, { 0, (int32_t)picture->frame_width }, 1 };
 }
 
 
@@ -13479,7 +13471,8 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
  * nothing of the pictures before can have a part in it.
  *
  * Pixels       libjpeg gives each component as a plane ("raw data"), neither upsampled nor converted. Rows above the
- *              wanted ones are only read by the entropy decoder. Rows below them are not touched.
+ *              wanted ones are only read by the entropy decoder. Rows below them are not touched. Of four components
+ *              it gives pixels, which are neither converted, and repeat what was subsampled.
  * Scans        A picture of several scans is read to its end before its pixels are made, and must be complete: libjpeg
  *              does not report that scans are missing. If its encoder left out AC coefficients, libjpeg smooths what
  *              is there, as it does by default.
@@ -13506,10 +13499,9 @@ typedef struct bzi_turbo {
     bzi_span                      data;       /* the file that is being decoded */
     bzi_wanted                    wanted;     /* rows and shrinking that were asked for */
     uint32_t                      ended;      /* 1: libjpeg has asked for more bytes than there are */
-    uint8_t                      *plane[4];   /* one for each component */
-    int64_t                       pitch[4];   /* bytes from a row of a plane to the next */
+    uint8_t                      *plane[3];   /* of the first components; four are interleaved */
+    int64_t                       pitch[3];   /* bytes from a row of a plane to the next */
     bzi_buffer                    pixels;     /* memory of `plane` */
-    bzi_buffer                    product;    /* planes of CMYK and YCCK, multiplied by K */
 } bzi_turbo;
 
 /* Leaves libjpeg after an error: it must not return to libjpeg. */
@@ -13574,7 +13566,8 @@ static int bzi_turbo_start(bzi_turbo *turbo)
     jpeg_mem_src(info, turbo->data.data, (unsigned long)turbo->data.size);
     jpeg_read_header(info, TRUE);
     bzi_turbo_mark_tables(info);
-    info->raw_data_out = TRUE;
+    info->raw_data_out = info->num_components < 4;
+    info->out_color_space = info->jpeg_color_space;
     info->do_fancy_upsampling = FALSE;
     info->dct_method = JDCT_ISLOW;
     info->scale_num = 1;
@@ -13604,11 +13597,16 @@ static int bzi_turbo_is_complete(const bzi_turbo *turbo)
 static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, const bzi_memory *memory, bzna_error *err)
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
-    uint64_t offset[4] = { 0 }, size = 0;
+    uint64_t offset[3] = { 0, 1, 2 }, size = 0;
 
-    for (int i = 0; i < info->num_components; i++) {
+    for (int i = 0; i < info->num_components && i < 3; i++) {
         const jpeg_component_info *component = &info->comp_info[i];
         const uint32_t edge = BZI_TURBO_EDGE(component);
+        if (!info->raw_data_out) {
+            turbo->pitch[i] = (int64_t)info->output_width * 4;
+            size = (uint64_t)turbo->pitch[i] * info->output_height;
+            continue;
+        }
         turbo->pitch[i] = ((int64_t)component->width_in_blocks * edge + 63) & ~(int64_t)63;
         offset[i] = size;
         size += (uint64_t)turbo->pitch[i] * info->total_iMCU_rows * (uint64_t)component->v_samp_factor * edge;
@@ -13616,9 +13614,22 @@ static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, const bzi_memory *mem
 
     if (!bzi_buffer_reserve(memory, &turbo->pixels, size, 0))
         return bzi_fail_memory(err, "a picture's planes");
-    for (int i = 0; i < info->num_components; i++)
+    for (int i = 0; i < 3; i++)
         turbo->plane[i] = turbo->pixels.data + offset[i];
     return BZNA_OK;
+}
+
+/* Takes K out of a row of C, M, Y, K or of Y', Cb, Cr, K, which Adobe's programs write inverted: each of the other
+ * three is multiplied by K. Without Adobe's marker they are taken for inverted, too, as by Pillow and browsers. */
+static void bzi_turbo_multiply(uint8_t *pixel, uint32_t width, int is_cmyk)
+{
+    for (uint32_t x = 0; x < width; x++, pixel += 4)
+        for (int i = 0; i < 3; i++) {
+            const int sample = pixel[i], black = pixel[3];
+            const int value = is_cmyk ? (sample * black + 127) / 255 :
+                              i == 0  ? ((255 - sample) * black + 127) / 255 : 128 + (128 - sample) * black / 255;
+            pixel[i] = (uint8_t)(value > 255 ? 255 : value);
+        }
 }
 
 /* Returns the rows of luma in a row of MCUs. */
@@ -13634,10 +13645,15 @@ static int bzi_turbo_read(bzi_turbo *turbo)
     struct jpeg_decompress_struct *info = &turbo->info;
     const uint32_t lines = bzi_turbo_lines(turbo);
     const uint32_t end = bzi_min32((uint32_t)turbo->wanted.rows.end, info->output_height);
-    JSAMPROW rows[4][MAX_SAMP_FACTOR * DCTSIZE];
-    JSAMPARRAY planes[4] = { rows[0], rows[1], rows[2], rows[3] };
+    JSAMPROW rows[3][MAX_SAMP_FACTOR * DCTSIZE];
+    JSAMPARRAY planes[3] = { rows[0], rows[1], rows[2] };
 
-    for (uint32_t n = 0; n * lines < end; n++) {
+    for (uint32_t y = 0; y < end && !info->raw_data_out; y++) {
+        rows[0][0] = turbo->plane[0] + (int64_t)y * turbo->pitch[0];
+        jpeg_read_scanlines(info, rows[0], 1);
+        bzi_turbo_multiply(rows[0][0], info->output_width, info->jpeg_color_space == JCS_CMYK);
+    }
+    for (uint32_t n = 0; n * lines < end && info->raw_data_out; n++) {
         for (int i = 0; i < info->num_components; i++) {
             jpeg_component_info *component = &info->comp_info[i];
             const uint32_t each = (uint32_t)component->v_samp_factor * BZI_TURBO_EDGE(component);
@@ -13685,42 +13701,6 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, const bzi_memory *memory, bzn
     return bzi_turbo_try(turbo, bzi_turbo_read) ? BZNA_OK : bzi_turbo_fail(turbo, err);
 }
 
-/* Removes K from a picture of C, M, Y, K or of Y', Cb, Cr, K, which Adobe's programs write inverted: each of the other
- * three is multiplied by K. Without Adobe's marker they are taken for inverted, too, as by Pillow and browsers. The
- * planes that this makes have the picture's size; the samples of subsampled components are repeated. */
-static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, const bzi_memory *memory, int is_cmyk, bzna_error *err)
-{
-    const struct jpeg_decompress_struct *info = &turbo->info;
-    const uint32_t width = info->output_width, v = bzi_turbo_lines(turbo);
-    const uint32_t h = (uint32_t)info->max_h_samp_factor * v / (uint32_t)info->max_v_samp_factor;
-    const uint64_t size = (uint64_t)width * info->output_height;
-    uint32_t columns[4], rows[4];             /* of an MCU, by component */
-
-    if (!bzi_buffer_reserve(memory, &turbo->product, 3 * size, 0))
-        return bzi_fail_memory(err, "a picture's planes");
-    for (int i = 0; i < 4; i++) {
-        columns[i] = (uint32_t)info->comp_info[i].h_samp_factor * BZI_TURBO_EDGE(&info->comp_info[i]);
-        rows[i] = (uint32_t)info->comp_info[i].v_samp_factor * BZI_TURBO_EDGE(&info->comp_info[i]);
-    }
-
-    for (uint32_t i = 0, end = bzi_min32((uint32_t)turbo->wanted.rows.end, info->output_height); i < 3; i++) {
-        uint8_t *const product = turbo->product.data + i * size;
-        for (uint32_t y = (uint32_t)turbo->wanted.rows.first; y < end; y++) {
-            const uint8_t *row = turbo->plane[i] + turbo->pitch[i] * (y * rows[i] / v);
-            const uint8_t *k = turbo->plane[3] + turbo->pitch[3] * (y * rows[3] / v);
-            for (uint32_t x = 0; x < width; x++) {
-                const int sample = row[x * columns[i] / h], black = k[x * columns[3] / h];
-                const int value = is_cmyk ? (sample * black + 127) / 255 :
-                                  i == 0  ? ((255 - sample) * black + 127) / 255 : 128 + (128 - sample) * black / 255;
-                product[(uint64_t)y * width + x] = (uint8_t)(value > 255 ? 255 : value);
-            }
-        }
-        turbo->plane[i] = product;
-        turbo->pitch[i] = width;
-    }
-    return BZNA_OK;
-}
-
 /* Decodes some rows of a picture that was inspected. The planes stay valid until the next call. Where libjpeg shrinks
  * subsampled chroma by half as much as luma, the picture's chroma shifts are reduced. */
 static bzna_status bzi_turbo_decode(bzi_turbo *turbo, const bzi_memory *memory, bzi_span data, int is_rgb,
@@ -13743,12 +13723,11 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, const bzi_memory *memory, 
     if (status == BZNA_OK && (info->image_width != picture->frame_width || info->image_height != picture->frame_height))
         status = BZI_FAIL(err, BZNA_E_MISMATCH, "libjpeg-turbo's picture is %ux%u, not %ux%u", info->image_width,
                           info->image_height, picture->frame_width, picture->frame_height);
-    if (status == BZNA_OK && info->num_components == 4)
-        status = bzi_turbo_multiply(turbo, memory, is_rgb, err);
     for (int i = 0; status == BZNA_OK && i < info->num_components && i < 3; i++) {
         const int place = is_rgb ? (i + 2) % 3 : i;         /* R, G, B, or C, M, Y, become G, B, R */
         picture->plane[place] = turbo->plane[i];
         picture->pitch[place] = turbo->pitch[i];
+        picture->step[place] = info->raw_data_out ? 1 : 4;
     }
 
     if (status == BZNA_OK && info->num_components == 3 &&
@@ -13902,7 +13881,7 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
     int result;
 
     if (!codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "this libavcodec was built without a decoder for %s", row->name);
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this libavcodec was built without a decoder for %s", row->name);
     if (!(context = avcodec_alloc_context3(codec)))
         return bzi_fail_memory(err, "a decoder");
 
@@ -14117,11 +14096,43 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
 
 #endif
 
-/* Writes the picture as libavcodec takes it: padded, and without what the codec's `cut` and `strip` remove. */
-static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, const uint32_t rows[2],
-                                 bzna_error *err)
+/* Decodes the packet with libavcodec. A context that met damage is not used again: for H.264 without CABAC, libavcodec
+ * would add the coefficients of a damaged macroblock to the next picture. libavcodec calls a picture damaged, or not
+ * supported, if some allocations fail. So what fails is decoded again by another context: damage is found each time. A
+ * frame that is not whole, or not of the picture's size, is an error. */
+static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, const bzna_picture *picture,
+                              bzna_error *err)
+{
+    const AVFrame *frame = software->frame;
+    bzna_status status = BZNA_E_DECODE;
+    uint32_t index = 0;
+
+    for (int i = 0; i < 2 && status != BZNA_OK && status != BZNA_E_MEMORY; i++) {
+        int result;
+
+        if ((status = bzi_software_choose(software, image, &index, err)) != BZNA_OK)
+            continue;
+        result = bzi_software_frame(software, software->codecs[index]);
+        if (result < 0)
+            status = bzi_software_fail(result, bzi_image_codec_name(image), err);
+        else if ((frame->flags & AV_FRAME_FLAG_CORRUPT) || frame->decode_error_flags)
+            status = BZI_FAIL(err, BZNA_E_DECODE, "libavcodec: the picture is incomplete");
+        else if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
+            status = BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width,
+                              frame->height, picture->frame_width, picture->frame_height);
+        if (status != BZNA_OK)
+            bzi_lru_forget(&software->keys, index);
+    }
+    return status;
+}
+
+/* Decodes a picture with libavcodec, which takes it padded, and without what the codec's `cut` and `strip` remove. */
+static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
+                                 bzi_rows wanted, bzna_picture *picture, bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_of(image);
+    const uint32_t rows[2] = { (uint32_t)wanted.first, (uint32_t)wanted.end };
+    AVPacket *const packet = software->packet;
     uint64_t size;
 
     if (bzi_image_to_buffer(image, software->memory, AV_INPUT_BUFFER_PADDING_SIZE, &software->stream, &size, err) !=
@@ -14131,62 +14142,15 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
         return BZI_FAIL(err, BZNA_E_LIMIT, "the access unit has %llu bytes, more than libavcodec takes",
                         (bzi_llu)size);
 
+    packet->data = software->stream.data;
     if (row->cut)
-        size = row->cut(software->stream.data, size, rows);
+        size = row->cut(packet->data, size, rows);
     if (row->strip)
-        size = row->strip(software->stream.data, size);
-    memset(software->stream.data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
-    software->packet->data = software->stream.data;
-    software->packet->size = (int)size;
-    software->packet->flags = AV_PKT_FLAG_KEY;              /* without it, a PNG is drawn over the one before */
-    return BZNA_OK;
-}
-
-/* Decodes one access unit. A frame that is not whole, or not of the picture's size, is an error. */
-static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, AVCodecContext *codec,
-                              const bzna_picture *picture, bzna_error *err)
-{
-    const AVFrame *frame = software->frame;
-    const int result = bzi_software_frame(software, codec);
-
-    if (result < 0)
-        return bzi_software_fail(result, bzi_image_codec_name(image), err);
-    if ((frame->flags & AV_FRAME_FLAG_CORRUPT) || frame->decode_error_flags)
-        return BZI_FAIL(err, BZNA_E_DECODE, "libavcodec: the picture is incomplete");
-    if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
-                        picture->frame_width, picture->frame_height);
-    return BZNA_OK;
-}
-
-/* Decodes the packet with libavcodec. A context that met damage is not used again: for H.264 without CABAC, libavcodec
- * would add the coefficients of a damaged macroblock to the next picture. libavcodec calls a picture damaged, or not
- * supported, if some allocations fail. So what fails is decoded again by another context: damage is found each time. */
-static bzna_status bzi_av_try(bzi_software *software, const bzna_image *image, const bzna_picture *picture,
-                              bzna_error *err)
-{
-    bzna_status status = BZNA_E_DECODE;
-    uint32_t index = 0;
-
-    for (int i = 0; i < 2 && status != BZNA_OK && status != BZNA_E_MEMORY; i++) {
-        status = bzi_software_choose(software, image, &index, err);
-        if (status != BZNA_OK)
-            continue;
-        status = bzi_av_run(software, image, software->codecs[index], picture, err);
-        if (status != BZNA_OK)
-            bzi_lru_forget(&software->keys, index);
-    }
-    return status;
-}
-
-/* Decodes a picture with libavcodec. */
-static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
-                                 bzi_rows wanted, bzna_picture *picture, bzna_error *err)
-{
-    const uint32_t rows[2] = { (uint32_t)wanted.first, (uint32_t)wanted.end };
-
-    if (bzi_av_stream(software, image, rows, err) != BZNA_OK ||
-        bzi_av_try(software, image, picture, err) != BZNA_OK)
+        size = row->strip(packet->data, size);
+    memset(packet->data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
+    packet->size = (int)size;
+    packet->flags = AV_PKT_FLAG_KEY;                        /* without it, a PNG is drawn over the one before */
+    if (bzi_av_run(software, image, picture, err) != BZNA_OK)
         return err->status;
 
 #ifndef BENZINA_NO_STILLS
@@ -14219,7 +14183,6 @@ static void bzi_software_close(bzi_software *software)
 {
 #ifndef BENZINA_NO_JPEG
     bzi_buffer_free(software->memory, &software->turbo.pixels);
-    bzi_buffer_free(software->memory, &software->turbo.product);
 #endif
 #ifndef BENZINA_NO_AVCODEC
     for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++)
@@ -14313,9 +14276,9 @@ static void bzi_picture_copy_plane(bzna_picture *picture, uint32_t i, const bzi_
     picture->pitch[i] = (int64_t)plane->pitch;
 }
 
-/* Extends a region by the part of a frame that the warp of a slot may read. Its columns are the rows of the slot in
- * which the picture's axes are exchanged. */
-static void bzi_region_add(bzi_region *region, const bzi_kernel_slot *slot, const bzi_kernel_output *to)
+/* Returns the columns of a frame that the warp of a slot may read: the rows of the slot in which the picture's axes are
+ * exchanged. */
+static bzi_rows bzi_slot_columns(const bzi_kernel_slot *slot, const bzi_kernel_output *to)
 {
     bzi_kernel_slot across = *slot;
 
@@ -14329,14 +14292,7 @@ static void bzi_region_add(bzi_region *region, const bzi_kernel_slot *slot, cons
     across.shift_y = slot->shift_x;
     across.left = slot->top;
     across.top = slot->left;
-
-    const bzi_rows rows = bzi_slot_rows(slot, to), columns = bzi_slot_rows(&across, to);
-    if (rows.first >= rows.end || columns.first >= columns.end)
-        return;
-    region->x0 = bzi_min32(region->x0, (uint32_t)columns.first);
-    region->y0 = bzi_min32(region->y0, (uint32_t)rows.first);
-    region->x1 = bzi_max32(region->x1, (uint32_t)columns.end);
-    region->y1 = bzi_max32(region->y1, (uint32_t)rows.end);
+    return bzi_slot_rows(&across, to);
 }
 
 /* --- Codecs of the program's own --- */
@@ -14354,9 +14310,9 @@ typedef struct bzi_own_frame {
     uint8_t           palette[BZI_PALETTE_BYTES];
 } bzi_own_frame;
 
-/* Lays out the planes of a picture. wanted: as in bzi_wanted. */
+/* Lays out the planes of a picture. At least a pixel is needed. */
 static void bzi_own_layout(bzi_own_frame *frame, const bzna_picture *picture, const bzi_format *format,
-                           bzi_region wanted)
+                           const bzi_wanted *wanted)
 {
     const uint32_t width = picture->frame_width, height = picture->frame_height;
     const uint32_t samples = format->interleaved ? 3 : 1;
@@ -14364,13 +14320,10 @@ static void bzi_own_layout(bzi_own_frame *frame, const bzna_picture *picture, co
 
     frame->to = (bzna_codec_planes){ .struct_size = sizeof frame->to, .width = width, .height = height,
                                      .step = samples * (picture->depth > 8 ? 2 : 1) };
-    frame->needed = (bzna_rectangle){ 0, 0, width, height };
-    if (wanted.x1 && wanted.y1) {
-        frame->needed.x1 = bzi_min32(wanted.x1, width);
-        frame->needed.y1 = bzi_min32(wanted.y1, height);
-        frame->needed.x0 = bzi_min32(wanted.x0, frame->needed.x1 - 1);
-        frame->needed.y0 = bzi_min32(wanted.y0, frame->needed.y1 - 1);
-    }
+    frame->needed.x1 = bzi_min32(bzi_max32((uint32_t)wanted->columns.end, 1), width);
+    frame->needed.y1 = bzi_min32(bzi_max32((uint32_t)wanted->rows.end, 1), height);
+    frame->needed.x0 = bzi_min32((uint32_t)wanted->columns.first, frame->needed.x1 - 1);
+    frame->needed.y0 = bzi_min32((uint32_t)wanted->rows.first, frame->needed.y1 - 1);
 
     frame->count = is_one ? 1 : 3;
     frame->size = bzi_picture_planes(picture, frame->count, 1, samples, BZI_CANARY_BYTES, frame->planes);
@@ -14384,8 +14337,6 @@ static bzna_status bzi_own_run(bzi_own *own, const bzna_image *image, const bzi_
 {
     const uint32_t i = image->codec - BZNA_CODEC_OWN;
     const bzna_codec *c = &own->host->own_codecs[i].c;
-    const bzna_rectangle needed = frame->needed;
-    bzna_codec_planes given;
     uint64_t gap = 0;
     void *state;
     int32_t said;
@@ -14401,10 +14352,9 @@ static bzna_status bzi_own_run(bzi_own *own, const bzna_image *image, const bzi_
         frame->to.plane[k] = base + frame->planes[0].offset + k * frame->to.step / 3;
     frame->to.palette = format->pixels == BZNA_PIXELS_INDEX ? frame->palette : NULL;
 
-    given = frame->to;
     bzi_error_init(err);
     bzi_os_callback_begin();
-    said = c->decode(state, image->data, image->data_size, &needed, &given, err);
+    said = c->decode(state, image->data, image->data_size, &frame->needed, &frame->to, err);
     bzi_os_callback_end();
     for (uint32_t k = 0; k <= frame->count; k++) {
         live = live && bzi_is_filled(base + gap, BZI_CANARY_BYTES, fill);
@@ -14434,13 +14384,12 @@ static bzi_area bzi_own_area(const bzi_own_frame *frame, const bzna_picture *pic
 static void bzi_own_planes(const bzi_own_frame *frame, const bzi_format *format, uint8_t *colors,
                            bzna_picture *picture)
 {
-    static const uint32_t rgb[3] = { 1, 2, 0 };
     const uint32_t is_rgb = format->chroma_format == 3;
     const uint64_t size = frame->planes[0].pitch * frame->planes[0].rows;
     const uint8_t *numbers = frame->to.plane[0];
 
     for (uint32_t i = 0; i < (format->chroma_format ? 3u : 1u); i++) {
-        const uint32_t from = is_rgb ? rgb[i] : i;
+        const uint32_t from = is_rgb ? (i + 1) % 3 : i;
         picture->plane[i] = frame->to.plane[from];
         picture->pitch[i] = frame->to.pitch[from];
         picture->step[i] = frame->to.step;
@@ -14457,7 +14406,7 @@ static void bzi_own_planes(const bzi_own_frame *frame, const bzi_format *format,
  * picture is decoded again, with the opposite of each byte, and what differs now was not written. Pre: it was
  * inspected. */
 static bzna_status bzi_software_own(bzi_software *software, const bzna_image *image, const bzi_format *format,
-                                    bzi_region wanted, bzna_picture *picture, bzna_error *err)
+                                    const bzi_wanted *wanted, bzna_picture *picture, bzna_error *err)
 {
     bzi_own *own = &software->own;
     bzi_own_frame frame;
@@ -14500,7 +14449,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
     const bzi_codec *row = bzi_codec_of(image);
 
     if (image->codec >= BZNA_CODEC_OWN)
-        return bzi_software_own(software, image, format, wanted.part, picture, err);
+        return bzi_software_own(software, image, format, &wanted, picture, err);
     if (row->planes) {
         row->planes(image, picture);
         return BZNA_OK;
@@ -14538,96 +14487,51 @@ enum { BZI_CUDA_NO_MEMORY = 2, BZI_CUDA_NO_DEVICE = 100, BZI_CUDA_NOT_SUPPORTED 
 #define BZI_CUDA_CORRUPTS 11030
 
 /* Types that nv-codec-headers does not have. */
-typedef CUresult CUDAAPI bzi_cu_driver_version(int *version);
-typedef CUresult CUDAAPI bzi_cu_total_memory(size_t *bytes, CUdevice device);
-typedef CUresult CUDAAPI bzi_cu_memory_info(size_t *unused, size_t *total);
-typedef CUresult CUDAAPI bzi_cu_host_alloc(void **host, size_t bytes, unsigned int flags);
-typedef CUresult CUDAAPI bzi_cu_host_free(void *host);
-typedef CUresult CUDAAPI bzi_cu_stream_wait(CUstream stream, CUevent event, unsigned int flags);
-typedef CUresult CUDAAPI bzi_cu_current(CUcontext *context);
-typedef CUresult CUDAAPI bzi_cu_flags(unsigned int *flags);
-typedef CUresult CUDAAPI bzi_cu_stream_priority(CUstream *stream, unsigned int flags, int priority);
-typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
+typedef CUresult CUDAAPI bzi_cuDriverGetVersion(int *version);
+typedef CUresult CUDAAPI bzi_cuDeviceTotalMem_v2(size_t *bytes, CUdevice device);
+typedef CUresult CUDAAPI bzi_cuMemHostAlloc(void **host, size_t bytes, unsigned int flags);
+typedef CUresult CUDAAPI bzi_cuMemFreeHost(void *host);
+typedef CUresult CUDAAPI bzi_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags);
+typedef CUresult CUDAAPI bzi_cuCtxGetCurrent(CUcontext *context);
+typedef CUresult CUDAAPI bzi_cuCtxGetFlags(unsigned int *flags);
+typedef CUresult CUDAAPI bzi_cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority);
+typedef CUresult CUDAAPI bzi_cuThreadExchangeStreamCaptureMode(int *mode);
 
-/* The functions that are used, by the driver's own names, and their types. */
+/* The functions that are used, by the driver's own names. nv-codec-headers has the types of the first and the third
+ * list, with a t before the name; those of the second stand above. The third are libnvcuvid's. */
 #define BZI_CUDA_SYMBOLS(X) \
-    X(cuInit,                    tcuInit) \
-    X(cuDriverGetVersion,        bzi_cu_driver_version) \
-    X(cuDeviceGetCount,          tcuDeviceGetCount) \
-    X(cuDeviceGet,               tcuDeviceGet) \
-    X(cuDeviceGetName,           tcuDeviceGetName) \
-    X(cuDeviceGetAttribute,      tcuDeviceGetAttribute) \
-    X(cuDeviceTotalMem_v2,       bzi_cu_total_memory) \
-    X(cuMemGetInfo_v2,           bzi_cu_memory_info) \
-    X(cuDevicePrimaryCtxRetain,  tcuDevicePrimaryCtxRetain) \
-    X(cuDevicePrimaryCtxRelease, tcuDevicePrimaryCtxRelease) \
-    X(cuCtxPushCurrent_v2,       tcuCtxPushCurrent_v2) \
-    X(cuCtxPopCurrent_v2,        tcuCtxPopCurrent_v2) \
-    X(cuCtxGetDevice,            tcuCtxGetDevice) \
-    X(cuMemAlloc_v2,             tcuMemAlloc_v2) \
-    X(cuMemFree_v2,              tcuMemFree_v2) \
-    X(cuMemHostAlloc,            bzi_cu_host_alloc) \
-    X(cuMemFreeHost,             bzi_cu_host_free) \
-    X(cuMemcpyHtoDAsync_v2,      tcuMemcpyHtoDAsync_v2) \
-    X(cuMemcpyDtoHAsync_v2,      tcuMemcpyDtoHAsync_v2) \
-    X(cuMemsetD8Async,           tcuMemsetD8Async) \
-    X(cuStreamCreate,            tcuStreamCreate) \
-    X(cuStreamDestroy_v2,        tcuStreamDestroy_v2) \
-    X(cuStreamQuery,             tcuStreamQuery) \
-    X(cuStreamSynchronize,       tcuStreamSynchronize) \
-    X(cuStreamWaitEvent,         bzi_cu_stream_wait) \
-    X(cuEventCreate,             tcuEventCreate) \
-    X(cuEventDestroy_v2,         tcuEventDestroy_v2) \
-    X(cuEventRecord,             tcuEventRecord) \
-    X(cuEventQuery,              tcuEventQuery) \
-    X(cuEventSynchronize,        tcuEventSynchronize) \
-    X(cuModuleLoadData,          tcuModuleLoadData) \
-    X(cuModuleUnload,            tcuModuleUnload) \
-    X(cuModuleGetFunction,       tcuModuleGetFunction) \
-    X(cuLaunchKernel,            tcuLaunchKernel) \
-    X(cuGetErrorName,            tcuGetErrorName)
-
+    X(cuInit) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) \
+    X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxGetState) \
+    X(cuDevicePrimaryCtxSetFlags) X(cuCtxPushCurrent_v2) X(cuCtxPopCurrent_v2) X(cuCtxGetDevice) X(cuMemAlloc_v2) \
+    X(cuMemFree_v2) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemsetD8Async) X(cuStreamDestroy_v2) \
+    X(cuStreamQuery) X(cuStreamSynchronize) X(cuEventCreate) X(cuEventDestroy_v2) X(cuEventRecord) X(cuEventQuery) \
+    X(cuEventSynchronize) X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel) \
+    X(cuGetErrorName)
+#define BZI_CUDA_OWN_SYMBOLS(X) \
+    X(cuDriverGetVersion) X(cuDeviceTotalMem_v2) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuStreamWaitEvent) \
+    X(cuCtxGetCurrent) X(cuCtxGetFlags) X(cuStreamCreateWithPriority) X(cuThreadExchangeStreamCaptureMode)
 #define BZI_NVCUVID_SYMBOLS(X) \
-    X(cuvidGetDecoderCaps,     tcuvidGetDecoderCaps) \
-    X(cuvidCreateDecoder,      tcuvidCreateDecoder) \
-    X(cuvidDestroyDecoder,     tcuvidDestroyDecoder) \
-    X(cuvidReconfigureDecoder, tcuvidReconfigureDecoder) \
-    X(cuvidDecodePicture,      tcuvidDecodePicture) \
-    X(cuvidGetDecodeStatus,    tcuvidGetDecodeStatus) \
-    X(cuvidMapVideoFrame64,    tcuvidMapVideoFrame64) \
-    X(cuvidUnmapVideoFrame64,  tcuvidUnmapVideoFrame64) \
-    X(cuvidCreateVideoParser,  tcuvidCreateVideoParser) \
-    X(cuvidParseVideoData,     tcuvidParseVideoData) \
-    X(cuvidDestroyVideoParser, tcuvidDestroyVideoParser)
-
-/* Functions that a driver may lack. Their members are then NULL. */
-#define BZI_CUDA_OPTIONAL(X) \
-    X(cuCtxGetCurrent,                   bzi_cu_current) \
-    X(cuCtxGetFlags,                     bzi_cu_flags) \
-    X(cuDevicePrimaryCtxGetState,        tcuDevicePrimaryCtxGetState) \
-    X(cuDevicePrimaryCtxSetFlags,        tcuDevicePrimaryCtxSetFlags) \
-    X(cuStreamCreateWithPriority,        bzi_cu_stream_priority) \
-    X(cuThreadExchangeStreamCaptureMode, bzi_cu_capture_mode)
+    X(cuvidGetDecoderCaps) X(cuvidCreateDecoder) X(cuvidDestroyDecoder) X(cuvidReconfigureDecoder) \
+    X(cuvidDecodePicture) X(cuvidGetDecodeStatus) X(cuvidMapVideoFrame64) X(cuvidUnmapVideoFrame64) \
+    X(cuvidCreateVideoParser) X(cuvidParseVideoData) X(cuvidDestroyVideoParser)
 
 typedef struct bzi_cuda {
-#define BZI_CUDA_FIELD(name, type) type *name;
+#define BZI_CUDA_FIELD(name)     t##name *name;
+#define BZI_CUDA_OWN_FIELD(name) bzi_##name *name;
     BZI_CUDA_SYMBOLS(BZI_CUDA_FIELD)
-    BZI_CUDA_OPTIONAL(BZI_CUDA_FIELD)
+    BZI_CUDA_OWN_SYMBOLS(BZI_CUDA_OWN_FIELD)
     BZI_NVCUVID_SYMBOLS(BZI_CUDA_FIELD)
-#undef BZI_CUDA_FIELD
 } bzi_cuda;
 
 /* A function to be loaded. */
 typedef struct bzi_cuda_symbol {
     const char *name;
     size_t      at;                   /* offset of its member in bzi_cuda */
-    int         is_optional;          /* 1: the library may lack it */
 } bzi_cuda_symbol;
 
-#define BZI_CUDA_NEEDED(name, type) { #name, offsetof(bzi_cuda, name), 0 },
-#define BZI_CUDA_WANTED(name, type) { #name, offsetof(bzi_cuda, name), 1 },
+#define BZI_CUDA_NEEDED(name) { #name, offsetof(bzi_cuda, name) },
 static const bzi_cuda_symbol bzi_cuda_symbols[] = { BZI_CUDA_SYMBOLS(BZI_CUDA_NEEDED)
-                                                    BZI_CUDA_OPTIONAL(BZI_CUDA_WANTED) };
+                                                    BZI_CUDA_OWN_SYMBOLS(BZI_CUDA_NEEDED) };
 static const bzi_cuda_symbol bzi_nvcuvid_symbols[] = { BZI_NVCUVID_SYMBOLS(BZI_CUDA_NEEDED) };
 
 /* Loads functions of one of the driver's libraries. remedy: what to do if there is no such library. */
@@ -14640,7 +14544,7 @@ static bzna_status bzi_cuda_load(bzi_cuda *cu, const char *name, const char *rem
         return BZI_FAIL(err, BZNA_E_DEVICE, "%s was not found: %s", name, remedy);
     for (size_t i = 0; i < count; i++) {
         void *symbol = bzi_os_symbol(library, symbols[i].name);
-        if (!symbol && !symbols[i].is_optional)
+        if (!symbol)
             return BZI_FAIL(err, BZNA_E_DEVICE, "%s lacks %s: the NVIDIA driver is too old", name, symbols[i].name);
         /* ISO C has no cast from an object's address to a function's. POSIX says that both have one form. */
         memcpy((char *)cu + symbols[i].at, &symbol, sizeof symbol);
@@ -14710,8 +14614,7 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 {
     CUcontext current = NULL;
     CUdevice device = 0;
-    if (!cu->cuCtxGetCurrent || cu->cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current ||
-        cu->cuCtxGetDevice(&device) != CUDA_SUCCESS)
+    if (cu->cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current || cu->cuCtxGetDevice(&device) != CUDA_SUCCESS)
         return 0;
     return device;
 }
@@ -14788,10 +14691,6 @@ enum {
     BZI_STUCK_CALL                    /* a call of the driver has not returned: no more calls are made */
 };
 
-/* The extent of the self-check, by BENZINA_NVDEC_CHECK in the environment: nothing ("0"), all that is safe to test (not
- * set), everything ("all"). */
-enum { BZI_CHECKS_NONE, BZI_CHECKS_SAFE, BZI_CHECKS_ALL };
-
 /* The properties of a kind of coded pictures, which is a codec, a chroma format and a depth. */
 typedef struct bzi_caps {
     uint32_t        known;            /* 1: `caps` is filled in */
@@ -14819,14 +14718,11 @@ struct bzi_device {
     atomic_uint      failures[BZI_CODECS];        /* by codec: calls in a row that failed, of all sessions */
     atomic_uint      given_up;        /* a bit for each codec that no session decodes any more because of failures */
     uint32_t         spins;           /* 1: a thread that waits in a call of the driver keeps a processor busy */
-    uint32_t         checks;          /* BZI_CHECKS_... */
+    uint32_t         checks;          /* 1: what the kernel and NVDEC make is compared with what the CPU makes */
     bzi_os_turn      turn;            /* of sessions that check a kind of pictures; its mutex is (D) */
     bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
     uint64_t         decoder_budget;  /* bytes that decoder_bytes may reach */
-    atomic_uint_fast64_t decoder_extra;           /* bytes of a decoder besides its surfaces, as measured */
-    atomic_uint_fast64_t decoder_oom_bytes;       /* a decoder of so many bytes could not be made */
-    atomic_uint_fast64_t decoder_oom_until_ns;    /* until when no such decoder is tried */
-    atomic_uint_fast64_t decoder_bytes;           /* of all decoders, by estimate */
+    atomic_uint_fast64_t decoder_bytes;           /* of the surfaces of all decoders */
     atomic_uint_fast64_t decoders_made;
     atomic_uint_fast64_t decoders_reconfigured;   /* how often one was given another size */
     atomic_uint_fast64_t sessions_lost;           /* that ended because of failures */
@@ -14958,7 +14854,7 @@ static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
 {
     int relaxed = 2;
-    if (device && device->cu.cuThreadExchangeStreamCaptureMode)
+    if (device)
         device->cu.cuThreadExchangeStreamCaptureMode(&relaxed);
     return bzi_device_enter(device, err);
 }
@@ -15007,8 +14903,7 @@ static void bzi_device_use_blocking_sync(bzi_device *device)
     unsigned flags = 0;
     int active = 1;
 
-    if (cu->cuDevicePrimaryCtxGetState && cu->cuDevicePrimaryCtxSetFlags &&
-        cu->cuDevicePrimaryCtxGetState(device->handle, &flags, &active) == CUDA_SUCCESS && !active)
+    if (cu->cuDevicePrimaryCtxGetState(device->handle, &flags, &active) == CUDA_SUCCESS && !active)
         cu->cuDevicePrimaryCtxSetFlags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
@@ -15077,33 +14972,32 @@ static void bzi_device_explain_load(bzna_error *err)
             snprintf(err->message + length, sizeof err->message - length, ": %s", reasons[i].text);
 }
 
-/* Writes the PTX as text, with its NUL. Returns how many bytes that needs, always; writes only if there are so many.
- * Packed are its size with 32 bits, the lowest first, then bytes. Those below 128 stand for themselves. Others begin a
- * reference to bytes before:
+/* Writes the PTX as text, with its NUL, unless text is NULL. Returns the bytes of that. Packed are its size with 32
+ * bits, the lowest first, then bytes. Those below 128 stand for themselves. Others begin a reference to bytes before:
  *   10llllbb bbbbbbbb             l + 3 bytes, from b + 1 bytes before
  *   11llllll bbbbbbbb bbbbbbbb    l + 4 bytes, likewise */
-static uint64_t bzi_kernel_unpack(char *text, uint64_t capacity)
+static uint64_t bzi_kernel_unpack(char *text)
 {
     const uint8_t *in = bzi_kernel_ptx + 4;
     const uint64_t size = bzi_le32(bzi_kernel_ptx);
-    uint64_t at = 0;
+    const char *const end = text ? text + size : NULL;
 
-    while (at < size && size < capacity) {
+    while (text != end) {
         const uint32_t first = *in++;
         uint64_t back, length;
 
         if (first < 128) {
-            text[at++] = (char)first;
+            *text++ = (char)first;
             continue;
         }
         length = first < 192 ? (first >> 2 & 15) + 3 : (first & 63) + 4;
         back = first < 192 ? (first & 3) : *in++;
         back = (back << 8 | *in++) + 1;
-        for (; length && back <= at && at < size; length--, at++)
-            text[at] = text[at - back];
+        for (; length; length--, text++)
+            *text = text[-(ptrdiff_t)back];
     }
-    if (size < capacity)
-        text[size] = 0;
+    if (text)
+        *text = 0;
     return size + 1;
 }
 
@@ -15113,14 +15007,14 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
 #define BZI_KERNEL_NAME(name, function, bounds) #name,
     static const char *const names[] = { BZI_KERNELS(BZI_KERNEL_NAME) };
     const bzi_memory *memory = &device->host->memory;
-    const uint64_t size = bzi_kernel_unpack(NULL, 0);
+    const uint64_t size = bzi_kernel_unpack(NULL);
     char *text;
     bzna_status status;
 
     if (!(text = bzi_alloc(memory, size, 1, 16)))
         return bzi_fail_memory(err, "the kernel");
 
-    bzi_kernel_unpack(text, size);
+    bzi_kernel_unpack(text);
     status = BZI_DRIVER(device, err, cuModuleLoadData, &device->module, text);
     if (status != BZNA_OK)
         bzi_device_explain_load(err);
@@ -15135,10 +15029,14 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
     return status;
 }
 
-/* Returns the entry of a kind. Pre: the codec is NVDEC's, and the format and depth exist. */
+/* Returns the entry of a kind, or NULL if NVDEC is never used for it. */
 static bzi_caps *bzi_device_kind(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth)
 {
-    return &device->caps[bzi_codec_find(codec) - bzi_codecs][chroma][(depth - 8) / 2];
+    const bzi_codec *row = bzi_codec_find(codec);
+
+    if (!row || !row->nv_unit || chroma > 3 || depth < 8 || depth > 12 || depth % 2)
+        return NULL;
+    return &device->caps[row - bzi_codecs][chroma][(depth - 8) / 2];
 }
 
 /* Tells what NVDEC can do with pictures of a kind: zeros if it cannot decode them. The driver is asked once for each
@@ -15147,8 +15045,7 @@ BZI_COLD
 static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth,
                                    CUVIDDECODECAPS *out, bzna_error *err)
 {
-    const bzi_codec *row = bzi_codec_find(codec);
-    bzi_caps *kind;
+    bzi_caps *kind = bzi_device_kind(device, codec, chroma, depth);
     uint32_t known;
 
     memset(out, 0, sizeof *out);
@@ -15156,11 +15053,9 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
         *err = device->video;
         return err->status;
     }
-
-    if (!row || !row->nv_unit || chroma > 3 || depth < 8 || depth > 12 || depth % 2)
+    if (!kind)
         return BZNA_OK;
 
-    kind = bzi_device_kind(device, codec, chroma, depth);
     bzi_os_lock(&device->turn.mutex);
     known = kind->known;
     *out = kind->caps;
@@ -15168,7 +15063,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     if (known)
         return BZNA_OK;
 
-    *out = (CUVIDDECODECAPS){ .eCodecType = (cudaVideoCodec)row->nv_id, .nBitDepthMinus8 = depth - 8,
+    *out = (CUVIDDECODECAPS){ .eCodecType = (cudaVideoCodec)bzi_codec_find(codec)->nv_id, .nBitDepthMinus8 = depth - 8,
                               .eChromaFormat = (cudaVideoChromaFormat)chroma };
     if (BZI_DRIVER(device, err, cuvidGetDecoderCaps, out) != BZNA_OK) {
         memset(out, 0, sizeof *out);
@@ -15302,12 +15197,8 @@ static void bzi_device_unpin(bzi_device *device, void *host)
 static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
-    bzna_status status;
-
-    if (urgent && device->cu.cuStreamCreateWithPriority)               /* the driver clamps the number */
-        status = BZI_DRIVER(device, err, cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, -100);
-    else
-        status = BZI_DRIVER(device, err, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+    const bzna_status status = BZI_DRIVER(device, err, cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING,
+                                          urgent ? -100 : 0);           /* the driver clamps the number */
     *out = stream;
     return status;
 }
@@ -15338,61 +15229,49 @@ static bzna_status bzi_device_order(bzi_device *device, void *stream, void *even
     return BZI_DRIVER(device, err, cuStreamWaitEvent, stream, event, 0);
 }
 
-/* Asks whether the event, or the stream if event is NULL, is done, for a minute at most. */
-static CUresult bzi_device_poll(bzi_device *device, void *event, void *stream)
+/* Makes the host wait for what the event recorded last, or for all that was enqueued on the stream if event is NULL. A
+ * thread that nobody looks after asks for a minute at most. Then it returns BZNA_AGAIN, with an error.
+ *   own   1: it waits for the library's own work. If that takes longer than a minute, the device hangs */
+static bzna_status bzi_device_wait(bzi_device *device, void *event, void *stream, int own, bzna_error *err)
 {
     const uint64_t until = bzi_os_now_ns() + BZI_LOOKS * (uint64_t)BZI_LOOK_NS;
 
     for (;;) {
         const CUresult result = event ? BZI_CALL(device, cuEventQuery, event) : BZI_CALL(device, cuStreamQuery, stream);
-        if (result != CUDA_ERROR_NOT_READY || bzi_os_now_ns() >= until)
-            return result;
+        if (result != CUDA_ERROR_NOT_READY)
+            return bzi_device_check(device, result, event ? "cuEventQuery" : "cuStreamQuery", err);
+        if (bzi_watch_self && event)
+            return BZI_DRIVER(device, err, cuEventSynchronize, event);
+        if (bzi_watch_self)
+            return BZI_DRIVER(device, err, cuStreamSynchronize, stream);
+        if (bzi_os_now_ns() >= until)
+            break;
         bzi_os_sleep_ns(BZI_POLL_NS);
     }
-}
-
-static bzna_status bzi_device_fail_late(bzi_device *device, bzna_error *err)
-{
+    if (own) {
+        bzi_device_hang(device);
+        return bzi_device_fail_lost(device, err);
+    }
     BZI_FAIL(err, BZNA_E_DEVICE, "the program's work on %s has not ended for a minute", device->info.name);
     return BZNA_AGAIN;
 }
 
-/* Makes the host wait for what the event recorded last, if that is not done yet. A thread that nobody looks after waits
- * for a minute at most. Then it returns BZNA_AGAIN, with an error.
- *   own   1: it waits for the library's own work. If that takes longer than a minute, the device hangs */
 static bzna_status bzi_device_await(bzi_device *device, void *event, int own, bzna_error *err)
 {
-    const CUresult result = bzi_watch_self ? BZI_CALL(device, cuEventQuery, event) :
-                                             bzi_device_poll(device, event, NULL);
-
-    if (result != CUDA_ERROR_NOT_READY)
-        return bzi_device_check(device, result, "cuEventQuery", err);
-    if (bzi_watch_self)
-        return BZI_DRIVER(device, err, cuEventSynchronize, event);
-    if (!own)
-        return bzi_device_fail_late(device, err);
-    bzi_device_hang(device);
-    return bzi_device_fail_lost(device, err);
+    return bzi_device_wait(device, event, NULL, own, err);
 }
 
-/* Makes the host wait for all that was enqueued on a stream, likewise. */
 static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err)
 {
-    CUresult result;
-
-    if (!stream)
-        return BZNA_OK;
-    if (bzi_watch_self)
-        return BZI_DRIVER(device, err, cuStreamSynchronize, stream);
-    result = bzi_device_poll(device, NULL, stream);
-    return result == CUDA_ERROR_NOT_READY ? bzi_device_fail_late(device, err) :
-                                            bzi_device_check(device, result, "cuStreamQuery", err);
+    return stream ? bzi_device_wait(device, NULL, stream, 0, err) : BZNA_OK;
 }
 
+/* Does that for a stream of the library's own. What is freed after that would wait for the device without end. */
 static void bzi_device_stream_wait(bzi_device *device, void *stream)
 {
     bzna_error ignored;                                     /* if the device is lost, the next call reports it */
-    bzi_device_drain(device, stream, &ignored);
+    if (stream)
+        bzi_device_wait(device, NULL, stream, 1, &ignored);
 }
 
 /* Frees a stream after what was enqueued on it is done. */
@@ -15483,14 +15362,8 @@ static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass 
 #endif
 }
 
-/* Sets how planes lie in the surfaces that NVDEC writes: values of more than 8 bits are in the high bits. */
-static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
-{
-    int32_t bytes = slot->depth > 8 ? 2 : 1;
-    slot->step[0] = bytes;
-    slot->step[1] = slot->step[2] = semi_planar ? 2 * bytes : bytes;
-    slot->low_zeros = slot->depth > 8 ? 16 - slot->depth : 0;
-}
+/* Returns how many bits are 0 below the values in surfaces that NVDEC writes. */
+static uint32_t bzi_surface_low_zeros(uint32_t depth) { return depth > 8 ? 16 - depth : 0; }
 
 /* --- The kernel, compared with the plain loop on the CPU. Pre: in the CUDA context --- */
 
@@ -15498,94 +15371,89 @@ static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
 #define BZI_TRIAL_PIXELS (3 * BZI_TRIAL_SIDE * BZI_TRIAL_SIDE)          /* values of an output, of three channels */
 #define BZI_TRIAL_BYTES  (2 * BZI_TRIAL_PIXELS * sizeof(float))         /* of two outputs */
 
-typedef struct bzi_trial {
-    bzi_device      *device;          /* on which the kernel runs */
-    void            *stream;          /* on which the kernel is launched */
-    uint64_t         pixels;          /* BZI_TRIAL_BYTES of device memory, for the outputs */
-    bzi_kernel_slots slots;           /* as they were launched; two */
-} bzi_trial;
-
 static const bzi_kernel_output bzi_trial_output = {
     .width = BZI_TRIAL_SIDE, .height = BZI_TRIAL_SIDE, .channels = 3, .stride_x = 1, .stride_y = BZI_TRIAL_SIDE,
     .stride_c = BZI_TRIAL_SIDE * BZI_TRIAL_SIDE };
 
-/* Enqueues the kernel for a picture that lies as NVDEC writes it, once with an axis-aligned and once with a projective
- * matrix. Then enqueues a copy of the outputs to `made`. */
-static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *picture, uint32_t semi_planar, float *made,
-                                    bzna_error *err)
+/* Tries the kernel on a picture that lies as NVDEC writes it, in memory of the device: once with an axis-aligned and
+ * once with a projective matrix. If that differs from the plain loop, the device is lost.
+ *   surface, bytes   the memory that holds the picture
+ *   pinned           pinned host memory, of BZI_TRIAL_BYTES and then so many bytes, where it is copied to */
+static bzna_status bzi_trial_picture(bzi_device *device, void *stream, const bzna_picture *picture, uint64_t surface,
+                                     uint64_t bytes, uint8_t *pinned, bzna_error *err)
 {
     static const double warps[2][9] = { { 1.5, 0, 2.25, 0, 1.25, 1.75, 0, 0, 1 },
                                         { 1.1, 0.2, 3, -0.15, 0.9, 7, 2e-3, -1e-3, 1 } };
+    uint8_t *const copy = pinned + BZI_TRIAL_BYTES;
+    float expected[2 * BZI_TRIAL_PIXELS];
+    bzi_kernel_slots slots;
+    uint64_t pixels;
+    bzna_status status = bzi_device_alloc(device, BZI_TRIAL_BYTES, stream, &pixels, err);
 
-    for (uint32_t i = 0; i < 2; i++) {
-        bzi_kernel_slot *slot = &trial->slots.slot[i];
+    for (uint32_t i = 0; i < 2 && status == BZNA_OK; i++) {
         bzna_transform transform;
         bzi_transform_init(&transform);
         memcpy(transform.homography, warps[i], sizeof warps[i]);
         transform.matrix = BZNA_MATRIX_BT709;               /* the picture's own may be one that is not known here */
-        if (bzi_slot_make(slot, picture, &transform, BZNA_CHANNELS_RGB, err) != BZNA_OK)
-            return err->status;
-        bzi_slot_on_surface(slot, semi_planar);
-        slot->dst = trial->pixels + i * BZI_TRIAL_BYTES / 2;
+        status = bzi_slot_make(&slots.slot[i], picture, &transform, BZNA_CHANNELS_RGB, err);
+        slots.slot[i].low_zeros = (int32_t)bzi_surface_low_zeros(picture->depth);
+        slots.slot[i].dst = pixels + i * BZI_TRIAL_BYTES / 2;
     }
-
-    if (bzi_device_warp(trial->device, &trial->slots, 2, &bzi_trial_output, trial->stream, err) != BZNA_OK)
-        return err->status;
-    return bzi_device_download(trial->device, made, trial->pixels, BZI_TRIAL_BYTES, trial->stream, err);
-}
-
-/* Compares the kernel's outputs with those of the plain loop for a copy of the picture in host memory. `behind`: bytes
- * from the picture to its copy. If they differ, the device is lost. */
-static bzna_status bzi_trial_compare(const bzi_trial *trial, const float *made, uint64_t behind, bzna_error *err)
-{
-    float expected[2 * BZI_TRIAL_PIXELS];
+    if (status == BZNA_OK)
+        status = bzi_device_warp(device, &slots, 2, &bzi_trial_output, stream, err);
+    if (status == BZNA_OK)
+        status = bzi_device_download(device, pinned, pixels, BZI_TRIAL_BYTES, stream, err);
+    if (status == BZNA_OK)
+        status = bzi_device_download(device, copy, surface, bytes, stream, err);
+    if (status == BZNA_OK)
+        status = bzi_device_drain(device, stream, err);
+    else
+        bzi_device_stream_wait(device, stream);
+    bzi_device_free(device, pixels, BZI_TRIAL_BYTES, stream);
+    if (status != BZNA_OK)
+        return status;
 
     for (int i = 0; i < 2; i++) {
-        bzi_kernel_slot slot = trial->slots.slot[i];
+        bzi_kernel_slot *slot = &slots.slot[i];
         for (int k = 0; k < 3; k++)                         /* a gray picture has one plane, others are 0 */
-            slot.plane[k] += slot.plane[k] ? behind : 0;
-        slot.dst = (uint64_t)(uintptr_t)&expected[i * BZI_TRIAL_PIXELS];
-        bzi_kernel_warp_plain(&slot, &bzi_trial_output);
+            slot->plane[k] += slot->plane[k] ? (uintptr_t)copy - surface : 0;
+        slot->dst = (uint64_t)(uintptr_t)&expected[i * BZI_TRIAL_PIXELS];
+        bzi_kernel_warp_plain(slot, &bzi_trial_output);
     }
-
-    if (!memcmp(made, expected, sizeof expected))
+    if (!memcmp(pinned, expected, sizeof expected))
         return BZNA_OK;
-
-    bzi_device_lose(trial->device, (CUresult)BZI_DEVICE_WRONG);
-    return bzi_device_fail_lost(trial->device, err);
+    bzi_device_lose(device, (CUresult)BZI_DEVICE_WRONG);
+    return bzi_device_fail_lost(device, err);
 }
 
 /* Tries the kernel on a picture of 64 x 48 pixels that is uploaded, since it warps what is decoded in software, too. */
 static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
 {
-    uint8_t surface[64 * 48 * 3 / 2];
-    float made[2 * BZI_TRIAL_PIXELS];
-    bzna_picture picture = { .depth = 8, .width = 64, .height = 48, .chroma_shift_x = 1, .chroma_shift_y = 1,
-                             .pitch = { 64, 64, 64 } };
-    bzi_trial trial = { .device = device };
-    const uint64_t bytes = sizeof made + sizeof surface;
-    bzna_status status;
+    enum { WIDTH = 64, HEIGHT = 48, BYTES = WIDTH * HEIGHT * 3 / 2 };
+    bzna_picture picture = { .depth = 8, .width = WIDTH, .height = HEIGHT, .chroma_shift_x = 1, .chroma_shift_y = 1,
+                             .pitch = { WIDTH, WIDTH, WIDTH }, .step = { 1, 2, 2 } };
+    void *stream = NULL, *pinned = NULL;
+    uint64_t surface = 0;
+    bzna_status status = bzi_device_stream(device, 0, &stream, err);
 
-    for (uint32_t i = 0; i < sizeof surface; i++)
-        surface[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
-
-    if (bzi_device_stream(device, 0, &trial.stream, err) != BZNA_OK ||
-        bzi_device_alloc(device, bytes, trial.stream, &trial.pixels, err) != BZNA_OK) {
-        status = err->status;
-    } else {
-        const uint64_t planes = trial.pixels + sizeof made;
+    if (status == BZNA_OK)
+        status = bzi_device_pin(device, BZI_TRIAL_BYTES + BYTES, &pinned, err);
+    if (status == BZNA_OK)
+        status = bzi_device_alloc(device, BYTES, stream, &surface, err);
+    if (status == BZNA_OK) {
+        uint8_t *const pixels = (uint8_t *)pinned + BZI_TRIAL_BYTES;
+        for (uint32_t i = 0; i < BYTES; i++)
+            pixels[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
         for (uint32_t i = 0; i < 3; i++)
-            picture.plane[i] = (const void *)(uintptr_t)(planes + (i ? 64 * 48 + i - 1 : 0));
-        if (bzi_device_upload(device, planes, surface, sizeof surface, trial.stream, err) != BZNA_OK ||
-            bzi_trial_launch(&trial, &picture, 1, made, err) != BZNA_OK ||
-            bzi_device_drain(device, trial.stream, err) != BZNA_OK)
-            status = err->status;
-        else
-            status = bzi_trial_compare(&trial, made, (uintptr_t)surface - planes, err);
+            picture.plane[i] = (const void *)(uintptr_t)(surface + (i ? WIDTH * HEIGHT + i - 1 : 0));
+        status = bzi_device_upload(device, surface, pixels, BYTES, stream, err);
     }
+    if (status == BZNA_OK)
+        status = bzi_trial_picture(device, stream, &picture, surface, BYTES, pinned, err);
 
-    bzi_device_free(device, trial.pixels, bytes, trial.stream);
-    bzi_device_stream_free(device, trial.stream);
+    bzi_device_free(device, surface, BYTES, stream);
+    bzi_device_stream_free(device, stream);
+    bzi_device_unpin(device, pinned);
     return status;
 }
 
@@ -15602,22 +15470,19 @@ static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *co
     if (!device)
         return bzi_fail_memory(err, "a device");
 
-    device->checks = !checks || (strcmp(checks, "0") && strcmp(checks, "all")) ? BZI_CHECKS_SAFE :
-                     checks[0] == '0' ? BZI_CHECKS_NONE : BZI_CHECKS_ALL;
+    device->checks = !checks || strcmp(checks, "0");
     device->host = host;
     device->config = *config;
     device->process = bzi_os_process();
     device->info.struct_size = sizeof device->info;
     device->info.device.kind = BZNA_DEVICE_CUDA;
-    atomic_init(&device->decoder_oom_bytes, UINT64_MAX);
     device->has_turn = (uint32_t)bzi_os_locks_init(&device->turn.mutex, BZI_RANK_DEVICE, &device->turn.over, 1);
     status = device->has_turn ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
         (status = bzi_device_enter(device, err)) == BZNA_OK) {
         /* 0 as in bzi_device_use_blocking_sync, or in a context of another library that does likewise */
-        device->spins = !device->cu.cuCtxGetFlags || device->cu.cuCtxGetFlags(&flags) != CUDA_SUCCESS ||
-                        !(flags & CU_CTX_SCHED_BLOCKING_SYNC);
+        device->spins = device->cu.cuCtxGetFlags(&flags) != CUDA_SUCCESS || !(flags & CU_CTX_SCHED_BLOCKING_SYNC);
         if ((status = bzi_device_load_kernel(device, err)) == BZNA_OK &&
             (status = device->checks ? bzi_trial_run(device, err) : BZNA_OK) == BZNA_OK)
             bzi_device_open_video(device);
@@ -15656,11 +15521,9 @@ static int bzi_device_gave_up(bzi_device *device, uint32_t codec)
 /* Returns 1 if NVDEC's pixels of pictures of this kind were compared with software's, and are the same, else 0. */
 static int bzi_device_has_passed(bzi_device *device, uint32_t codec, const bzi_format *format)
 {
-    const bzi_codec *row = bzi_codec_find(codec);
-    const uint32_t chroma = format->chroma_format, depth = format->depth_luma;
+    bzi_caps *kind = bzi_device_kind(device, codec, format->chroma_format, format->depth_luma);
 
-    return row && row->nv_unit && chroma <= 3 && depth >= 8 && depth <= 12 && depth % 2 == 0 &&
-           atomic_load(&bzi_device_kind(device, codec, chroma, depth)->check) == BZNA_CHECK_PASSED;
+    return kind && atomic_load(&kind->check) == BZNA_CHECK_PASSED;
 }
 
 static void bzi_device_counts(bzi_device *device, bzna_statistics *stats)
@@ -15734,7 +15597,7 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 #endif
 
 /* ==== 58. NVDEC decoders ============================================================================================
- * Calls: rooms 2, 4, 9, 20, 56.
+ * Calls: rooms 2, 9, 20, 56.
  *
  * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
  * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -15746,8 +15609,7 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 /* Surfaces that a decoder may have. This is NVDEC's limit, and the number of bits of bzi_nvdec.busy. */
 #define BZI_LIMIT_SURFACES        32u
-/* The time that a picture may take, and the time between queries of its status. The latter is for pictures that no call
- * of the driver waits for. */
+/* The time that a picture may take, and the time between queries of its status. */
 #ifndef BZI_NVDEC_DEADLINE_NS
 #  define BZI_NVDEC_DEADLINE_NS   5000000000u
 #endif
@@ -15756,16 +15618,9 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 #endif
 /* A mapped picture may be in progress for so long until it is given up. */
 #define BZI_NVDEC_VERDICT_NS      (BZI_NVDEC_DEADLINE_NS / 10)
-/* Decoders of a session. Making one takes 50 to 100 ms, another size 5 ms: decoders of alternating sizes are kept. */
-#define BZI_NVDEC_CACHE_SLOTS     8u
-/* A session makes so many decoders before it gives one another size. After so many changes of size, which have taken as
- * long as making a decoder, it may have one more. */
-#define BZI_NVDEC_CACHE_FIRST     2u
-#define BZI_NVDEC_CHANGES         12u
-/* A session that had no memory for more decoders tries again after so many pictures. */
-#define BZI_NVDEC_GROW_INTERVAL   1024u
-/* If a decoder cannot be made even as the only one, none as large replaces another one for so long. */
-#define BZI_NVDEC_OOM_COOLDOWN_NS 60000000000u
+/* Decoders of a session. Making one takes 50 to 100 ms, another size 5 ms: decoders of alternating sizes are kept. Each
+ * takes memory of the driver's, besides its surfaces. */
+#define BZI_NVDEC_CACHE_SLOTS     4u
 /* The largest frame that a decoder is made for is rounded up to a multiple of so many pixels. Then other sizes
  * fit, too. */
 #define BZI_NVDEC_SIZE_ALIGNMENT  512u
@@ -15803,20 +15658,18 @@ typedef struct bzi_nvdec {
     uint32_t       max_height;
     uint32_t       surfaces;          /* how many it has: those chosen from, or more if the parser asks for more */
     uint32_t       busy;              /* a bit for each surface that was submitted and is not unmapped */
-    uint32_t       lost;              /* a bit for each surface that could not be mapped, and never comes free */
+    uint32_t       broken;            /* 1: a surface could not be mapped, so it takes no more pictures */
     uint32_t       next;              /* the surface after the last one submitted, since all take turns */
     uint64_t       frames;            /* a hash of the format */
     uint64_t       used;              /* when it was used last, by the cache's clock */
-    uint64_t       bytes;             /* of device memory, by estimate */
+    uint64_t       bytes;             /* of its surfaces */
 } bzi_nvdec;
 
 /* The decoders of a session, and what limits their number. */
 typedef struct bzi_nvdec_cache {
     bzi_device *device;               /* on which decoders are made */
     bzi_nvdec   decoders[BZI_NVDEC_CACHE_SLOTS];  /* free slots have no handle */
-    uint32_t    max_live;             /* decoders at most: lowered when memory is out, raised again from time to time */
-    uint32_t    target;               /* up to so many, one is made rather than another reconfigured */
-    uint32_t    changes;              /* of size, so far */
+    uint32_t    max_live;             /* decoders at most: lowered when memory is out */
     uint64_t    clock;                /* pictures submitted */
 } bzi_nvdec_cache;
 
@@ -15900,13 +15753,9 @@ static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
     return max < limit ? max : limit > edge ? limit : edge;
 }
 
-/* Returns the target size for a frame. The driver only takes even ones, and scales a frame unless it has a rectangle of
- * its own size in the target. Frames of even sizes need no such rectangle, as with FFmpeg. */
-static unsigned long bzi_nvdec_target(uint32_t edge) { return (edge + 1ul) & ~1ul; }
-static int bzi_nvdec_is_odd(const CUVIDEOFORMAT *parsed) { return (parsed->coded_width | parsed->coded_height) & 1; }
-
-/* Describes a decoder for the whole frame, without scaling. Edges are at most 16384, since the device's maximum and
- * BZI_LIMIT_EDGE were checked before. */
+/* Describes a decoder for the whole frame, without scaling. The driver only takes even target sizes, and scales a frame
+ * unless it has a rectangle of its own size in the target. Frames of even sizes need no such rectangle, as with FFmpeg.
+ * Edges are at most 16384, since the device's maximum and BZI_LIMIT_EDGE were checked before. */
 static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed,
                                CUVIDDECODECREATEINFO *info)
 {
@@ -15918,8 +15767,8 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
         .bitDepthMinus8 = want->depth - 8,
         .ulWidth = width,
         .ulHeight = height,
-        .ulTargetWidth = bzi_nvdec_target(width),
-        .ulTargetHeight = bzi_nvdec_target(height),
+        .ulTargetWidth = (width + 1ul) & ~1ul,
+        .ulTargetHeight = (height + 1ul) & ~1ul,
         .display_area = { .right = (short)width, .bottom = (short)height },
         .ulNumDecodeSurfaces = bzi_nvdec_surfaces(device, parsed),
         .ulNumOutputSurfaces = device->config.session_mapped,
@@ -15928,27 +15777,21 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
         .DeinterlaceMode = cudaVideoDeinterlaceMode_Weave,
         .OutputFormat = bzi_nvdec_format_surface(want),
     };
-    if (bzi_nvdec_is_odd(parsed)) {
+    if ((width | height) & 1) {
         info->target_rect.right = (short)width;
         info->target_rect.bottom = (short)height;
     }
 }
 
-/* Returns 1 if a decoder of so many bytes or fewer could not be made lately on this device, else 0. */
-static int bzi_nvdec_recently_oom(bzi_device *device, uint64_t bytes)
-{
-    return bytes >= atomic_load(&device->decoder_oom_bytes) &&
-           bzi_os_now_ns() < atomic_load(&device->decoder_oom_until_ns);
-}
-
 /* Makes a decoder in the place of what is in the slot, for every size that that was for, too. After a failure the slot
- * is free, unless a decoder is there that was not worth giving up. *bytes: what the decoder takes or would take. */
+ * is free. */
 BZI_COLD
 static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
-                                    const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
+                                    const CUVIDEOFORMAT *parsed, bzna_error *err)
 {
     CUVIDDECODECREATEINFO info;
     CUVIDDECODECAPS caps;
+    uint64_t bytes;
     bzna_status status;
 
     if (bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err) != BZNA_OK)
@@ -15957,16 +15800,11 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
     bzi_nvdec_describe(device, want, parsed, &info);
     info.ulMaxWidth = bzi_nvdec_max_edge(parsed->coded_width, decoder->max_width, caps.nMaxWidth);
     info.ulMaxHeight = bzi_nvdec_max_edge(parsed->coded_height, decoder->max_height, caps.nMaxHeight);
-    *bytes = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces + info.ulNumOutputSurfaces, info.ulMaxWidth,
-                             info.ulMaxHeight) +
-             atomic_load(&device->decoder_extra);
-    if (decoder->handle && bzi_nvdec_recently_oom(device, *bytes)) {
-        bzi_fail_memory(err, "a decoder for frames so large");
-        return BZI_NO_ROOM;
-    }
+    bytes = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces + info.ulNumOutputSurfaces, info.ulMaxWidth,
+                            info.ulMaxHeight);
 
     bzi_nvdec_destroy(device, decoder);
-    if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget)
+    if (atomic_fetch_add(&device->decoder_bytes, bytes) + bytes > device->decoder_budget)
         status = BZI_FAIL_BY(err, BZNA_E_MEMORY, BZI_CUDA_NO_MEMORY,
                              "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
                              (bzi_llu)device->decoder_budget);
@@ -15974,7 +15812,7 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
         status = BZI_DRIVER(device, err, cuvidCreateDecoder, &decoder->handle, &info);
 
     if (status != BZNA_OK) {
-        atomic_fetch_sub(&device->decoder_bytes, *bytes);
+        atomic_fetch_sub(&device->decoder_bytes, bytes);
         memset(decoder, 0, sizeof *decoder);
         return status == BZNA_E_MEMORY ? BZI_NO_ROOM : status;
     }
@@ -15983,7 +15821,7 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
     decoder->surfaces = (uint32_t)info.ulNumDecodeSurfaces;
     decoder->max_width = (uint32_t)info.ulMaxWidth;
     decoder->max_height = (uint32_t)info.ulMaxHeight;
-    decoder->bytes = *bytes;
+    decoder->bytes = bytes;
     return BZNA_OK;
 }
 
@@ -15991,25 +15829,22 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
 static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                  const CUVIDEOFORMAT *parsed)
 {
-    const unsigned width = parsed->coded_width, height = parsed->coded_height;
-    CUVIDRECONFIGUREDECODERINFO info = {
-        .ulWidth = width,
-        .ulHeight = height,
-        .ulTargetWidth = (unsigned)bzi_nvdec_target(width),
-        .ulTargetHeight = (unsigned)bzi_nvdec_target(height),
-        .display_area = { .right = (short)width, .bottom = (short)height },
-        .ulNumDecodeSurfaces = decoder->surfaces,
-    };
+    CUVIDDECODECREATEINFO made;
+    CUVIDRECONFIGUREDECODERINFO info = { 0 };
     bzna_error ignored;
 
-    if (!decoder->handle || !bzi_nvdec_fits(decoder, want) || width > decoder->max_width ||
-        height > decoder->max_height || parsed->min_num_decode_surfaces > decoder->surfaces)
+    if (!decoder->handle || !bzi_nvdec_fits(decoder, want) || parsed->coded_width > decoder->max_width ||
+        parsed->coded_height > decoder->max_height || parsed->min_num_decode_surfaces > decoder->surfaces)
         return 0;
 
-    if (bzi_nvdec_is_odd(parsed)) {
-        info.target_rect.right = (short)width;
-        info.target_rect.bottom = (short)height;
-    }
+    bzi_nvdec_describe(device, want, parsed, &made);
+    info.ulWidth = parsed->coded_width;
+    info.ulHeight = parsed->coded_height;
+    info.ulTargetWidth = (unsigned)made.ulTargetWidth;
+    info.ulTargetHeight = (unsigned)made.ulTargetHeight;
+    info.ulNumDecodeSurfaces = decoder->surfaces;
+    memcpy(&info.display_area, &made.display_area, sizeof info.display_area);
+    memcpy(&info.target_rect, &made.target_rect, sizeof info.target_rect);
     if (BZI_DRIVER(device, &ignored, cuvidReconfigureDecoder, decoder->handle, &info) != BZNA_OK)
         return 0;
 
@@ -16034,7 +15869,7 @@ static bzna_status bzi_nvdec_agree(const bzi_nvdec_format *want, const CUVIDEOFO
 
 static void bzi_nvdec_cache_open(bzi_nvdec_cache *cache, bzi_device *device)
 {
-    *cache = (bzi_nvdec_cache){ .device = device, .max_live = BZI_NVDEC_CACHE_SLOTS, .target = BZI_NVDEC_CACHE_FIRST };
+    *cache = (bzi_nvdec_cache){ .device = device, .max_live = BZI_NVDEC_CACHE_SLOTS };
 }
 
 static void bzi_nvdec_cache_close(bzi_nvdec_cache *cache)
@@ -16051,126 +15886,82 @@ static uint32_t bzi_nvdec_cache_live(const bzi_nvdec_cache *cache)
     return live;
 }
 
-/* Lowers the limit to the decoders that there are, so that an idle one is replaced. Returns 0 if there is none. */
-static int bzi_nvdec_cache_cap_to_live(bzi_nvdec_cache *cache)
-{
-    uint32_t live = bzi_nvdec_cache_live(cache);
-    if (live)
-        cache->max_live = live;
-    return live > 0;
-}
-
 /* Returns the decoder for such pictures, or the slot that is to become it: in this order
  *
- *   - a decoder that the self-check has left, and which fits after another size
- *   - a free slot, if there are fewer decoders than the target
+ *   - a free slot, if one more decoder may live
  *   - the least recently used idle decoder that only needs another size
- *   - a free slot, if one more decoder may live, unless a busy one would only need another size
- *   - the least recently used idle decoder, with the same exception
+ *   - the least recently used idle decoder, unless a busy one would only need another size
  *
  * Returns NULL if there is none until a picture is unmapped. */
 static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_format *want)
 {
+    const int free_worth = bzi_nvdec_cache_live(cache) < cache->max_live ? 3 : 0;
     bzi_nvdec *found = NULL;
-    const uint32_t live = bzi_nvdec_cache_live(cache);
-    const int free_worth = live >= cache->max_live ? 0 : live < cache->target ? 4 : 2;
     int best = 0, busy_fits = 0;
 
     for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++) {
         bzi_nvdec *d = &cache->decoders[i];
         int worth;
 
-        if (d->lost && d->busy == d->lost)
+        if (d->broken && !d->busy)
             bzi_nvdec_destroy(cache->device, d);
-
-        if (d->handle && !d->lost && !memcmp(&d->format, want, sizeof *want))
+        if (d->handle && !d->broken && !memcmp(&d->format, want, sizeof *want))
             return bzi_nvdec_free_surface(cache->device, d) < BZI_LIMIT_SURFACES ? d : NULL;
         if (d->busy) {
             busy_fits |= bzi_nvdec_fits(d, want);
             continue;
         }
 
-        worth = !d->handle ? free_worth : !bzi_nvdec_fits(d, want) ? 1 : d->used ? 3 : 5;
+        worth = !d->handle ? free_worth : bzi_nvdec_fits(d, want) ? 2 : 1;
         if (worth > best || (found && worth == best && d->used < found->used)) {
             best = worth;
             found = d;
         }
     }
 
-    return best < 3 && busy_fits ? NULL : found;
+    return best < 2 && busy_fits ? NULL : found;
 }
 
-/* Turns what is in a slot into a decoder for such pictures. It may be one already, is reconfigured, or is made. *bytes:
- * what a new one takes. */
-static bzna_status bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *decoder, const bzi_nvdec_format *want,
-                                            const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
-{
-    if (bzi_nvdec_serves(decoder, want, parsed))
-        return BZNA_OK;
-    if (decoder->busy)                                      /* with streams for which the parser asks for fewer */
-        return BZNA_AGAIN;
-    if (bzi_nvdec_agree(want, parsed, err) != BZNA_OK)
-        return BZNA_E_CODEC;
-
-    if (bzi_nvdec_reconfigure(cache->device, decoder, want, parsed)) {
-        if (++cache->changes % BZI_NVDEC_CHANGES == 0 && cache->target < BZI_NVDEC_CACHE_SLOTS)
-            cache->target++;
-    } else {
-        const bzna_status status = bzi_nvdec_remake(cache->device, decoder, want, parsed, bytes, err);
-        if (status != BZNA_OK)
-            return status;
-    }
-
-    decoder->format = *want;
-    decoder->frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
-    decoder->width = parsed->coded_width;
-    decoder->height = parsed->coded_height;
-    return BZNA_OK;
-}
-
-/* Finds or makes a decoder for such pictures, with a free surface. If memory is out, idle decoders are given up for it,
- * one after the other. With none left it is tried once more, and then not for BZI_NVDEC_OOM_COOLDOWN_NS. */
+/* Finds a decoder for such pictures, with a free surface; or reconfigures or makes one. If memory is out, the session
+ * makes do with as many decoders as it has, and gives up idle ones, one after the other. With none left it tries once
+ * more. */
 static bzna_status bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvdec_format *want,
-                                                const CUVIDEOFORMAT *parsed, bzi_nvdec **out, bzna_error *err)
+                                           const CUVIDEOFORMAT *parsed, bzi_nvdec **out, bzna_error *err)
 {
-    uint64_t bytes = 0;
+    bzna_status result = BZI_NO_ROOM;
 
-    for (int tried_alone = 0; ; ) {
-        bzna_status result;
+    for (int alone = 0; result == BZI_NO_ROOM && alone < 2; ) {
+        bzi_nvdec *decoder = *out = bzi_nvdec_cache_find(cache, want);
+        uint32_t live;
 
-        if ((*out = bzi_nvdec_cache_find(cache, want)) == NULL)
+        if (decoder && bzi_nvdec_serves(decoder, want, parsed))
+            return BZNA_OK;
+        if (!decoder || decoder->busy)                      /* with streams for which the parser asks for fewer */
             return BZNA_AGAIN;
+        if (bzi_nvdec_agree(want, parsed, err) != BZNA_OK)
+            return BZNA_E_CODEC;
 
-        result = bzi_nvdec_cache_fit(cache, *out, want, parsed, &bytes, err);
-        if (result == BZI_NO_ROOM && bzi_nvdec_cache_live(cache) < cache->max_live &&
-            bzi_nvdec_cache_cap_to_live(cache))
-            continue;
-        if (result != BZI_NO_ROOM || bzi_nvdec_recently_oom(cache->device, bytes))
-            return result;
-        if (bzi_nvdec_cache_cap_to_live(cache))
-            continue;
-        if (tried_alone++) {
-            atomic_store(&cache->device->decoder_oom_until_ns, bzi_os_now_ns() + BZI_NVDEC_OOM_COOLDOWN_NS);
-            atomic_store(&cache->device->decoder_oom_bytes, bytes);
-            return result;
-        }
+        result = bzi_nvdec_reconfigure(cache->device, decoder, want, parsed) ? BZNA_OK :
+                 bzi_nvdec_remake(cache->device, decoder, want, parsed, err);
+        live = bzi_nvdec_cache_live(cache);
+        if (result == BZI_NO_ROOM && live)
+            cache->max_live = live;
+        alone += !live;
     }
-}
+    if (result != BZNA_OK)
+        return result;
 
-/* Takes note that a picture was submitted to a surface. */
-static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint32_t surface)
-{
-    decoder->busy |= 1u << surface;
-    decoder->next = surface + 1;
-    decoder->used = ++cache->clock;
-    if (cache->clock % BZI_NVDEC_GROW_INTERVAL == 0 && cache->max_live < BZI_NVDEC_CACHE_SLOTS)
-        cache->max_live++;
+    (*out)->format = *want;
+    (*out)->frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
+    (*out)->width = parsed->coded_width;
+    (*out)->height = parsed->coded_height;
+    return BZNA_OK;
 }
 
 #endif
 
 /* ==== 59. NVDEC sessions ============================================================================================
- * Calls: rooms 8-9, 19-20, 53, 56, 58.
+ * Calls: rooms 8-10, 19-20, 53, 56, 58.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -16179,7 +15970,7 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
  *   accepts -> submit -> map (waits for the oldest) -> the kernel is enqueued on session->stream -> unmap
  *
  * Surfaces. The session chooses the surface of a picture. Every picture stands alone, so the index that the parser
- * proposes means nothing. If the self-check finds that this fails, the parser chooses.
+ * proposes means nothing.
  *
  * Parsers. A picture must not depend on those before it.
  *   - A parser only ever sees one content of parameter sets. After a failure it is replaced. A session keeps several,
@@ -16192,8 +15983,7 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 #ifndef BENZINA_NO_CUDA
 
 #define BZI_SESSION_PARSERS BZI_LRU_SLOTS
-/* After so many failed calls of the driver in a row with a codec, the session ends if other sessions had success with
- * that codec in between. Otherwise the codec is given up for all sessions. */
+/* After so many failed calls of the driver in a row with a codec, of all sessions, the codec is given up. */
 #define BZI_SESSION_MAX_FAILURES 32u
 
 /* A picture in flight. */
@@ -16202,7 +15992,6 @@ typedef struct bzi_flight {
     bzna_picture picture;             /* its planes are device addresses once it is mapped */
     uint32_t     window_x;            /* where the stream's picture begins in the surface, in pixels */
     uint32_t     window_y;
-    uint32_t     semi_planar;         /* 1: Cb and Cr alternate in one plane */
     bzi_nvdec   *decoder;
     uint32_t     surface;             /* of the decoder */
     uint32_t     is_sound;            /* 1: NVDEC has reported no damage, now or before for the same bytes */
@@ -16217,7 +16006,7 @@ typedef struct bzi_submission {
     bzi_nvdec_format want;            /* what its decoder must be for */
     bzi_flight       flight;          /* the picture; it goes to the session when it is queued */
     uint32_t         queued;          /* 1: the decoder has the picture */
-    bzna_status result;          /* of the callbacks */
+    bzna_status      result;          /* of the callbacks */
     bzna_error      *err;             /* the caller's */
 } bzi_submission;
 
@@ -16236,11 +16025,6 @@ struct bzi_session {
     bzi_lru          parser_keys;     /* the parameter sets of each parser */
     bzi_parser       parsers[BZI_SESSION_PARSERS];
     bzi_nvdec_cache  decoders;        /* of this session alone */
-    uint32_t         failures[BZI_CODECS];        /* by codec: calls in a row that failed and did not lose the device */
-    uint32_t         failed;          /* 1: too many failed, while other sessions had success; the session must end */
-    uint32_t         gave_up;         /* a bit for each codec that it has given up for all, until that is logged */
-    uint32_t         mute;            /* a bit for each codec of whose pictures the driver has no status */
-    uint32_t         silent;          /* 1: the driver does not report when a picture is done */
     uint32_t         waits;           /* 1: a picture is mapped only after the driver reports that it is done */
     bzi_flight       pending[BZI_LIMIT_SESSION_DEPTH];        /* submitted: a ring */
     uint32_t         pending_first;   /* index of the oldest in the ring */
@@ -16276,11 +16060,6 @@ static bzna_status bzi_session_accepts(bzi_session *session, const bzi_nvdec_pic
         return BZI_FOREIGN;
     }
 
-    if (atomic_load(&session->device->stuck)) {
-        status = bzi_device_video(session->device, err);
-        return status == BZNA_E_DEVICE_LOST ? status : (err->status = BZNA_E_CODEC);
-    }
-
     if (!unit) {
         BZI_FAIL(err, BZNA_E_CODEC, "%s is decoded in software, not by NVDEC", name);
         return BZI_FOREIGN;
@@ -16289,7 +16068,8 @@ static bzna_status bzi_session_accepts(bzi_session *session, const bzi_nvdec_pic
         return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s has failed %u times in a row with %s", device,
                         BZI_SESSION_MAX_FAILURES, name);
 
-    status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
+    status = atomic_load(&session->device->stuck) ? bzi_device_video(session->device, err) :
+             bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
     if (status != BZNA_OK)                                  /* an old driver may not know the codec */
         return status == BZNA_E_DEVICE_LOST ? status : (err->status = BZNA_E_CODEC);
     if (!caps.bIsSupported || format.chroma == 2 || (sps->depth_chroma != sps->depth_luma && format.chroma) ||
@@ -16405,69 +16185,31 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
     return status;
 }
 
-/* Gives the parser the bytes of one access unit. It hands them to the callbacks above. */
-static bzna_status bzi_session_parse(bzi_session *session, bzi_parser *parser, uint64_t size,
-                                          bzi_submission *submission)
-{
-    /* without this flag, the parser waits for the next packet */
-    CUVIDSOURCEDATAPACKET packet = { .flags = CUVID_PKT_ENDOFPICTURE, .payload = session->bytes.data,
-                                     .payload_size = (tcu_ulong)size };
-    bzna_error err;
-    bzna_status status;
-
-    parser->submission = submission;
-    status = bzi_device_check(session->device, session->device->cu.cuvidParseVideoData(parser->handle, &packet),
-                              "cuvidParseVideoData", &err);
-    parser->submission = NULL;
-
-    if (submission->queued)                                 /* whatever the parser makes of the rest */
-        return BZNA_OK;
-    if (submission->result != BZNA_OK)
-        return submission->result;
-
-    if (status != BZNA_OK) {
-        *submission->err = err;
-        return status;
-    }
-
-    return BZI_FAIL(submission->err, BZNA_E_CODEC, "NVIDIA's parser finds no picture");
-}
-
 /* --- Submitting --- */
 
-/* Counts a failed call of the driver. With too many in a row, the codec is given up if no session has success with it,
- * else this session must end. */
-static void bzi_session_count_failure(bzi_session *session, uint32_t codec)
+/* Returns what to do with a picture after an error. A driver error that does not lose the device is not fatal. It
+ * may be the picture's fault, or pass. So this picture is decoded in software. After too many in a row, all of the
+ * codec are. */
+BZI_COLD
+static bzna_status bzi_session_fall_back(bzi_session *session, uint32_t codec, bzna_error *err)
 {
+    bzi_device *device = session->device;
     const uint32_t number = bzi_session_codec(codec), bit = 1u << number;
-    const uint32_t all = atomic_fetch_add(&session->device->failures[number], 1) + 1;
 
-    if (++session->failures[number] < BZI_SESSION_MAX_FAILURES)
-        return;
-    if (all < BZI_SESSION_MAX_FAILURES)
-        session->failed = 1;
-    else if (!(atomic_fetch_or(&session->device->given_up, bit) & bit))
-        session->gave_up |= bit;
+    if (err->status != BZNA_E_DEVICE && (err->status != BZNA_E_MEMORY || err->native_code != BZI_CUDA_NO_MEMORY))
+        return err->status;
+    if (atomic_fetch_add(&device->failures[number], 1) + 1 >= BZI_SESSION_MAX_FAILURES &&
+        !(atomic_fetch_or(&device->given_up, bit) & bit))
+        bzi_log(device->host, BZNA_LOG_WARNING, BZNA_E_DEVICE, "%s is decoded in software from now on: %u driver calls "
+                "failed in a row", bzi_codec_name(codec), BZI_SESSION_MAX_FAILURES);
+    return err->status = BZNA_E_CODEC;
 }
 
 static void bzi_session_count_success(bzi_session *session, uint32_t codec)
 {
-    const uint32_t number = bzi_session_codec(codec);
-    session->failures[number] = 0;
-    if (atomic_load(&session->device->failures[number]))
-        atomic_store(&session->device->failures[number], 0);
-}
-
-/* Returns what to do with a picture after an error. A driver error that does not lose the device is not fatal. It
- * may be the picture's fault, or pass. So this picture is decoded in software. */
-BZI_COLD
-static bzna_status bzi_session_fall_back(bzi_session *session, uint32_t codec, bzna_error *err)
-{
-    if (err->status == BZNA_E_DEVICE || (err->status == BZNA_E_MEMORY && err->native_code == BZI_CUDA_NO_MEMORY)) {
-        bzi_session_count_failure(session, codec);
-        err->status = BZNA_E_CODEC;
-    }
-    return err->status;
+    atomic_uint *failures = &session->device->failures[bzi_session_codec(codec)];
+    if (atomic_load(failures))
+        atomic_store(failures, 0);
 }
 
 /* Gives a picture to a parser, whose callbacks find its decoder and submit it there. */
@@ -16475,8 +16217,11 @@ static bzna_status bzi_session_offer(bzi_session *session, const bzi_nvdec_pictu
                                      bzna_error *err)
 {
     const bzna_image *image = coded->image;
+    /* without this flag, the parser waits for the next packet */
+    CUVIDSOURCEDATAPACKET packet = { .flags = CUVID_PKT_ENDOFPICTURE };
     bzi_parser *parser = NULL;
     uint64_t size;
+    bzna_error why;
     bzna_status result;
 
     submission->session = session;
@@ -16493,8 +16238,22 @@ static bzna_status bzi_session_offer(bzi_session *session, const bzi_nvdec_pictu
         bzi_session_find_parser(session, image, submission, &parser, err) != BZNA_OK)
         return bzi_session_fall_back(session, image->codec, err);
 
-    if ((result = bzi_session_parse(session, parser, size, submission)) != BZNA_OK)
-        bzi_session_drop_parser(session, parser);
+    packet.payload = session->bytes.data;
+    packet.payload_size = (tcu_ulong)size;
+    parser->submission = submission;
+    result = bzi_device_check(session->device, session->device->cu.cuvidParseVideoData(parser->handle, &packet),
+                              "cuvidParseVideoData", &why);
+    parser->submission = NULL;
+    if (submission->queued)                                 /* whatever the parser makes of the rest */
+        return BZNA_OK;
+
+    bzi_session_drop_parser(session, parser);
+    if (submission->result != BZNA_OK)                      /* the callbacks' error is the first one */
+        result = submission->result;
+    else if (result != BZNA_OK)
+        *err = why;
+    else
+        result = BZI_FAIL(err, BZNA_E_CODEC, "NVIDIA's parser finds no picture");
     return result < 0 ? bzi_session_fall_back(session, image->codec, err) : result;
 }
 
@@ -16503,8 +16262,7 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_pict
 {
     const bzi_format *sps = &coded->sps;
     bzi_submission submission = { .flight = { .tag = tag, .picture = coded->picture, .window_x = sps->window[0],
-                                              .window_y = sps->window[2],
-                                              .semi_planar = sps->chroma_format != 3 } };
+                                              .window_y = sps->window[2] } };
     const bzi_flight *flight = &submission.flight;
     bzna_status result = BZNA_AGAIN;
 
@@ -16512,7 +16270,9 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_pict
         (result = bzi_session_offer(session, coded, &submission, err)) != BZNA_OK)
         return result;
 
-    bzi_nvdec_cache_use(&session->decoders, flight->decoder, flight->surface);
+    flight->decoder->busy |= 1u << flight->surface;
+    flight->decoder->next = flight->surface + 1;
+    flight->decoder->used = ++session->decoders.clock;
     session->pending[(session->pending_first + session->pending_count++) % BZI_LIMIT_SESSION_DEPTH] = *flight;
     return BZNA_OK;
 }
@@ -16528,26 +16288,24 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_pict
 
 #ifndef BENZINA_NO_CUDA
 
-/* Sets where the planes lie in a mapped surface of so many rows, or one more if that number is odd. */
-static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pitch)
+/* Returns the rows of luma in a decoder's surfaces, which is even. */
+static uint64_t bzi_nvdec_rows(const bzi_nvdec *decoder) { return (decoder->height + 1ull) & ~1ull; }
+
+/* Sets where the planes lie in a mapped surface. Cb and Cr alternate in one plane, unless they are as large as luma. */
+static void bzi_session_planes(bzi_flight *flight, uint64_t pitch)
 {
-    uint64_t rows = (height + 1) & ~1u, bytes = flight->picture.depth > 8 ? 2 : 1;
-    uint64_t x = flight->window_x, y = flight->window_y, base = flight->address;
-    uint64_t plane[3];
+    const uint64_t rows = bzi_nvdec_rows(flight->decoder), bytes = flight->picture.depth > 8 ? 2 : 1;
+    const int alternate = flight->decoder->format.chroma != 3;
 
-    plane[0] = base + y * pitch + x * bytes;
-    if (flight->semi_planar) {
-        plane[1] = base + rows * pitch + y / 2 * pitch + x / 2 * 2 * bytes;
-        plane[2] = plane[1] + bytes;
-    } else {
-        plane[1] = plane[0] + rows * pitch;
-        plane[2] = plane[1] + rows * pitch;
-    }
+    for (uint64_t i = 0; i < 3; i++) {
+        const uint64_t half = i && alternate;
+        const uint64_t row = (half ? 1 : i) * rows + (flight->window_y >> half);
+        const uint64_t x = (flight->window_x >> half << half) + (half ? i - 1 : 0);
+        const uintptr_t at = (uintptr_t)(flight->address + row * pitch + x * bytes);
 
-    for (int i = 0; i < 3; i++) {
-        int is_there = i == 0 || flight->picture.chroma_shift_x || !flight->semi_planar;
-        flight->picture.plane[i] = is_there ? (const void *)(uintptr_t)plane[i] : NULL;
+        flight->picture.plane[i] = half && !flight->picture.chroma_shift_x ? NULL : (const void *)at;   /* gray */
         flight->picture.pitch[i] = (int64_t)pitch;
+        flight->picture.step[i] = (uint32_t)(bytes << half);
     }
 }
 
@@ -16559,82 +16317,46 @@ static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
     flight->decoder->busy &= ~(1u << flight->surface);
 }
 
-/* Asks NVDEC for the status of a picture. Invalid means that it has none, as of AV1 and with old drivers. A codec for
- * which status is not supported is not asked for again. */
-static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
-                                   bzna_error *err)
-{
-    CUVIDGETDECODESTATUS decoded = { .decodeStatus = cuvidDecodeStatus_Invalid };
-    const uint32_t bit = 1u << bzi_session_codec(flight->decoder->format.codec);
-    CUresult result;
-
-    *out = cuvidDecodeStatus_Invalid;
-    if (session->mute & bit)
-        return BZNA_OK;
-
-    result = BZI_CALL(session->device, cuvidGetDecodeStatus, flight->decoder->handle, (int)flight->surface, &decoded);
-    if ((int)result == BZI_CUDA_NOT_SUPPORTED)
-        session->mute |= bit;
-
-    if (result == CUDA_SUCCESS)
-        *out = decoded.decodeStatus;
-    if (!bzi_cuda_is_lost((int)result) && (int)result != BZI_DEVICE_HUNG)
-        return BZNA_OK;
-    return bzi_device_check(session->device, result, "cuvidGetDecodeStatus", err);
-}
-
-/* Waits until a picture is done, if NVDEC reports that. A driver that reports nothing for half a second is taken to
- * report nothing of any picture. If a picture is in progress for too long, NVDEC is stuck. *out: the status. Invalid:
- * none. */
-static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
-                                     bzna_error *err)
+/* Asks NVDEC for the status of a picture until it is no longer in progress, for so long at most. *out: Invalid if there
+ * is none, as of AV1 and with old drivers. */
+static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *flight, uint64_t limit_ns,
+                                   cuvidDecodeStatus *out, bzna_error *err)
 {
     bzi_device *device = session->device;
-    const uint64_t begin = bzi_os_now_ns();
+    const uint64_t until = bzi_os_now_ns() + limit_ns;
 
     *out = cuvidDecodeStatus_Invalid;
-    while (!session->silent && flight->decoder->format.codec != BZNA_CODEC_AV1) {
-        uint64_t waited;
-        bzna_status status;
+    while (flight->decoder->format.codec != BZNA_CODEC_AV1) {
+        CUVIDGETDECODESTATUS decoded = { .decodeStatus = cuvidDecodeStatus_Invalid };
+        CUresult result;
 
         if (atomic_load(&device->stuck))
             return bzi_device_video(device, err);
-        status = bzi_session_ask(session, flight, out, err);
-        if (status != BZNA_OK || (*out != cuvidDecodeStatus_Invalid && *out != cuvidDecodeStatus_InProgress))
-            return status;
-
-        waited = bzi_os_now_ns() - begin;
-        if (*out == cuvidDecodeStatus_InProgress && waited > BZI_NVDEC_DEADLINE_NS)
-            atomic_store(&device->stuck, BZI_STUCK_NVDEC);
-        session->silent = *out == cuvidDecodeStatus_Invalid && waited > BZI_NVDEC_DEADLINE_NS / 10;
+        result = BZI_CALL(device, cuvidGetDecodeStatus, flight->decoder->handle, (int)flight->surface, &decoded);
+        if (bzi_cuda_is_lost((int)result) || (int)result == BZI_DEVICE_HUNG)
+            return bzi_device_check(device, result, "cuvidGetDecodeStatus", err);
+        *out = result == CUDA_SUCCESS ? decoded.decodeStatus : cuvidDecodeStatus_Invalid;
+        if (*out != cuvidDecodeStatus_InProgress || bzi_os_now_ns() > until)
+            break;
         bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
     }
-
-    *out = cuvidDecodeStatus_Invalid;
     return BZNA_OK;
 }
 
-/* Decides about a mapped picture. decoded: its status so far, which is asked for until it is final. Returns E_DECODE if
- * the picture is damaged, E_DEVICE if the driver does not report that. If the same bytes were sound before, only the
- * first picture of a flush is asked about, since a call may hold the context's lock for long. */
+/* Decides about a mapped picture. decoded: its status, or Invalid if that was not asked for. Returns E_DECODE if the
+ * picture is damaged, E_DEVICE if the driver does not report that. If the same bytes were sound before, only the first
+ * picture of a flush is asked about, since a call may hold the context's lock for long. */
 static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, cuvidDecodeStatus decoded,
                                      bzna_error *err)
 {
-    const uint64_t begin = bzi_os_now_ns();
-
-    if (flight->is_sound && session->mapped_count && decoded == cuvidDecodeStatus_Invalid)
+    if (decoded == cuvidDecodeStatus_Invalid && flight->is_sound && session->mapped_count)
         return BZNA_OK;
+    if (decoded == cuvidDecodeStatus_Invalid &&
+        bzi_session_ask(session, flight, BZI_NVDEC_VERDICT_NS, &decoded, err) != BZNA_OK)
+        return err->status;
 
-    while (decoded == cuvidDecodeStatus_Invalid || decoded == cuvidDecodeStatus_InProgress) {
-        if (bzi_session_ask(session, flight, &decoded, err) != BZNA_OK)
-            return err->status;
-        if (decoded != cuvidDecodeStatus_InProgress)
-            break;
-        if (bzi_os_now_ns() - begin > BZI_NVDEC_VERDICT_NS)
-            return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC has mapped a picture and does not report whether it is damaged");
-        bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
-    }
-
+    if (decoded == cuvidDecodeStatus_InProgress)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC has mapped a picture and does not report whether it is damaged");
     if (decoded == cuvidDecodeStatus_Error || decoded == cuvidDecodeStatus_Error_Concealed)
         return BZI_FAIL_BY(err, BZNA_E_DECODE, decoded, "NVDEC: the picture is damaged");
 
@@ -16658,13 +16380,16 @@ static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_e
     session->pending_count--;
     codec = out->decoder->format.codec;
 
+    if (device->spins || session->waits)
+        status = bzi_session_ask(session, out, BZI_NVDEC_DEADLINE_NS, &decoded, err);
+    if (decoded == cuvidDecodeStatus_InProgress)
+        atomic_store(&device->stuck, BZI_STUCK_NVDEC);
     if (atomic_load(&device->stuck))
         status = bzi_device_video(device, err);
-    else if (device->spins || session->waits)
-        status = bzi_session_await(session, out, &decoded, err);
     if (status != BZNA_OK || BZI_DRIVER(device, err, cuvidMapVideoFrame64, out->decoder->handle, (int)out->surface,
                                         &out->address, &pitch, &parameters) != BZNA_OK) {
-        out->decoder->lost |= 1u << out->surface;           /* the decoder takes no more pictures */
+        out->decoder->broken = 1;
+        out->decoder->busy &= ~(1u << out->surface);
         return bzi_session_fall_back(session, codec, err);
     }
 
@@ -16676,7 +16401,7 @@ static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_e
         return status == BZNA_E_DEVICE ? bzi_session_fall_back(session, codec, err) : status;
     }
 
-    bzi_session_planes(out, out->decoder->height, pitch);
+    bzi_session_planes(out, pitch);
     session->mapped[session->mapped_count++] = *out;
     return BZNA_OK;
 }
@@ -16733,33 +16458,26 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
  *   - If only the kernel is wrong, the device is lost.
  *   - A picture is mapped only once NVDEC reports that it is done: a call that waits for a picture that never is done
  *     could not be ended. If NVDEC never reports it, nothing more is asked of it in this process. For AV1 it reports
- *     nothing, so that kind is checked on request alone. */
+ *     nothing, so the call waits. Whoever looks after the thread notices if it does not return. */
 
 #ifndef BENZINA_NO_CUDA
 
 /* By how much of 255 JPEGs may differ. On average it is half of 1. */
 #define BZI_CHECK_MAX_DIFFERENCE 4u
-/* Bytes besides its surfaces that a decoder is believed to need; the rest of what is measured belongs to others. */
-#define BZI_CHECK_MAX_EXTRA (256u << 20)
 
 static uint64_t bzi_check_surface_bytes(const bzi_flight *flight)
 {
-    const uint64_t height = flight->decoder->height, even = (height + 1) & ~1ull;
-    return (uint64_t)flight->picture.pitch[0] * (even + (flight->semi_planar ? (height + 1) / 2 : even + height));
+    return (uint64_t)flight->picture.pitch[0] * bzi_nvdec_rows(flight->decoder) *
+           (flight->decoder->format.chroma == 3 ? 6 : 3) / 2;
 }
 
-/* Returns the picture in a copy of its surface. low_zeros: bits below its values. */
-static bzna_picture bzi_check_in_copy(const bzi_flight *flight, const uint8_t *copy, uint32_t *low_zeros)
+/* Returns the picture in a copy of its surface. */
+static bzna_picture bzi_check_in_copy(const bzi_flight *flight, const uint8_t *copy)
 {
     bzna_picture picture = flight->picture;
-    bzi_kernel_slot slot = { .depth = (int32_t)picture.depth };
 
-    bzi_slot_on_surface(&slot, flight->semi_planar);
-    for (int i = 0; i < 3 && picture.plane[i]; i++) {
+    for (int i = 0; i < 3 && picture.plane[i]; i++)
         picture.plane[i] = copy + ((uintptr_t)picture.plane[i] - (uintptr_t)flight->address);
-        picture.step[i] = (uint32_t)slot.step[i];
-    }
-    *low_zeros = (uint32_t)slot.low_zeros;
     return picture;
 }
 
@@ -16775,9 +16493,10 @@ static uint32_t bzi_check_value(const bzna_picture *p, int plane, uint32_t x, ui
 }
 
 /* Compares what NVDEC has made of a frame with what the CPU has. */
-static bzna_status bzi_check_compare(const bzna_picture *made, uint32_t low_zeros, const bzna_picture *right,
-                                     uint32_t codec, bzna_error *err)
+static bzna_status bzi_check_compare(const bzna_picture *made, const bzna_picture *right, uint32_t codec,
+                                     bzna_error *err)
 {
+    const uint32_t low_zeros = bzi_surface_low_zeros(made->depth);
     uint64_t sum = 0, count = 0, differ = 0;
     uint32_t most = 0;
 
@@ -16802,47 +16521,15 @@ static bzna_status bzi_check_compare(const bzna_picture *made, uint32_t low_zero
                     (bzi_llu)count, most);
 }
 
-/* Measures what a decoder needs besides its surfaces, by making a second one: the first one of a device also takes what
- * the driver needs once for all. Every decoder is then taken to need as much. */
-static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
-{
-    const CUVIDEOFORMAT parsed = {
-        .codec = bzi_nvdec_codec(first->format.codec), .chroma_format = (cudaVideoChromaFormat)first->format.chroma,
-        .bit_depth_luma_minus8 = (unsigned char)(first->format.depth - 8), .coded_width = first->width,
-        .coded_height = first->height, .min_num_decode_surfaces = (unsigned char)first->surfaces };
-    bzi_nvdec second = { .max_width = first->max_width, .max_height = first->max_height };
-    size_t before = 0, after = 0, total;
-    uint64_t bytes = 0;
-    bzna_error ignored;
-
-    if (BZI_CALL(device, cuMemGetInfo_v2, &before, &total) != CUDA_SUCCESS ||
-        bzi_nvdec_remake(device, &second, &first->format, &parsed, &bytes, &ignored) != BZNA_OK)
-        return;
-
-    if (BZI_CALL(device, cuMemGetInfo_v2, &after, &total) == CUDA_SUCCESS && before > after + second.bytes) {
-        uint64_t extra = bzi_min(before - after - second.bytes, BZI_CHECK_MAX_EXTRA);
-        atomic_store(&device->decoder_extra, extra);
-        atomic_fetch_add(&device->decoder_bytes, extra);
-        first->bytes += extra;
-    }
-
-    bzi_nvdec_destroy(device, &second);
-    atomic_fetch_sub(&device->decoders_made, 1);            /* that one belonged to no session */
-}
-
 /* Decodes a picture by NVDEC, as an engine does, and compares it with what the CPU has made of it. On failure, no
  * picture is left in flight, and no decoder is kept. */
 static bzna_status bzi_check_try(bzi_session *session, const bzi_nvdec_picture *coded, const bzna_picture *right,
                                  bzna_error *err)
 {
     bzi_device *device = session->device;
-    bzi_trial trial = { .device = device, .stream = session->stream };
     bzi_flight flight;
-    bzna_picture made;
     uint64_t bytes = 0;
-    uint32_t low_zeros;
     void *pinned = NULL;
-    uint8_t *copy;
     bzna_status status;
 
     session->waits = 1;
@@ -16855,23 +16542,14 @@ static bzna_status bzi_check_try(bzi_session *session, const bzi_nvdec_picture *
         bytes = bzi_check_surface_bytes(&flight);
         status = bzi_device_pin(device, BZI_TRIAL_BYTES + bytes, &pinned, err);
     }
-    copy = pinned ? (uint8_t *)pinned + BZI_TRIAL_BYTES : NULL;
     if (status == BZNA_OK)
-        status = bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &trial.pixels, err);
-    if (status == BZNA_OK)
-        status = bzi_trial_launch(&trial, &flight.picture, flight.semi_planar, pinned, err);
-    if (status == BZNA_OK)
-        status = bzi_device_download(device, copy, flight.address, bytes, session->stream, err);
+        status = bzi_trial_picture(device, session->stream, &flight.picture, flight.address, bytes, pinned, err);
     bzi_session_unmap_all(session);
-    bzi_device_stream_wait(device, session->stream);
 
     if (status == BZNA_OK) {
-        made = bzi_check_in_copy(&flight, copy, &low_zeros);
-        status = bzi_check_compare(&made, low_zeros, right, coded->image->codec, err);
+        const bzna_picture made = bzi_check_in_copy(&flight, (uint8_t *)pinned + BZI_TRIAL_BYTES);
+        status = bzi_check_compare(&made, right, coded->image->codec, err);
     }
-    if (status == BZNA_OK)
-        status = bzi_trial_compare(&trial, pinned, (uint64_t)(uintptr_t)copy - flight.address, err);
-    bzi_device_free(device, trial.pixels, BZI_TRIAL_BYTES, session->stream);
     bzi_device_unpin(device, pinned);
     if (status == BZNA_OK)
         return status;
@@ -16886,37 +16564,28 @@ static bzna_status bzi_check_try(bzi_session *session, const bzi_nvdec_picture *
  * checked is noted as skipped. */
 static bzna_status bzi_check_run(bzi_session *session, bzi_caps *kind, const bzi_nvdec_picture *coded, bzna_error *err)
 {
-    bzi_device *device = session->device;
     bzi_software *software = &session->software;
-    const int is_first = atomic_load(&device->decoders_made) == 0;
-    const char *skip = "there is no other decoder to compare with";
     bzna_picture right = coded->picture;
     bzna_status status = BZNA_OK;
+    uint32_t verdict = BZNA_CHECK_PASSED;
 
-    if (coded->image->codec == BZNA_CODEC_AV1 && device->checks != BZI_CHECKS_ALL) {
-        skip = "NVDEC does not report when AV1 is decoded";
-        status = BZNA_E_UNSUPPORTED;
-    } else if (!software->memory)
-        status = bzi_software_open(software, session->memory, device->host->max_edge_px, err);
+    if (!software->memory)
+        status = bzi_software_open(software, session->memory, session->device->host->max_edge_px, err);
     if (status == BZNA_OK)
         status = bzi_software_decode(software, coded->image, &coded->sps, bzi_picture_all(&right), &right, err);
+    if (status != BZNA_OK && status != BZNA_E_UNSUPPORTED)
+        return status;
 
     if (status == BZNA_E_UNSUPPORTED) {
-        bzi_string_copy(kind->report, sizeof kind->report, skip);
-        atomic_store(&kind->check, BZNA_CHECK_SKIPPED);
-        return BZNA_OK;
+        BZI_FAIL(err, status, "there is no other decoder to compare with");
+        verdict = BZNA_CHECK_SKIPPED;
+    } else if ((status = bzi_check_try(session, coded, &right, err)) != BZNA_OK) {
+        if (status == BZNA_E_DEVICE_LOST || status == BZNA_E_MEMORY || atomic_load(&session->device->stuck))
+            return status;
+        verdict = BZNA_CHECK_FAILED;
     }
-    if (status != BZNA_OK)
-        return status;
-
-    status = bzi_check_try(session, coded, &right, err);
-    if (status == BZNA_E_DEVICE_LOST || status == BZNA_E_MEMORY || atomic_load(&device->stuck))
-        return status;
-    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS && is_first && status == BZNA_OK; i++)
-        if (session->decoders.decoders[i].handle)
-            bzi_check_measure_extra(device, &session->decoders.decoders[i]);
     bzi_string_copy(kind->report, sizeof kind->report, status == BZNA_OK ? "" : err->message);
-    atomic_store(&kind->check, status == BZNA_OK ? BZNA_CHECK_PASSED : BZNA_CHECK_FAILED);
+    atomic_store(&kind->check, verdict);
     return BZNA_OK;
 }
 
@@ -20088,7 +19757,7 @@ static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t 
     for (uint32_t i = 0; i < setup->view_count && may > 1; i++)
         if (setup->views[i].output->picture == number)
             may = bzi_min32(may, bzi_slot_may_shrink(&worker->views.slots[i], decode->jpeg_shrink_margin));
-    *wanted = (bzi_wanted){ { 0, 0 }, decode->jpeg_shrink ? may : 1, { UINT32_MAX, UINT32_MAX, 1, 1 } };
+    *wanted = (bzi_wanted){ { 0, 0 }, { 0, 0 }, decode->jpeg_shrink ? may : 1 };
     item->shrinkable |= may > wanted->shrink;
 
     for (uint32_t i = 0; i < setup->view_count; i++) {
@@ -20097,10 +19766,9 @@ static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t 
         if (setup->views[i].output->picture != number)
             continue;
         bzi_slot_shrink(slot, wanted->shrink);
-        if (codec->in_rows)
-            bzi_rows_add(&wanted->rows, bzi_slot_rows(slot, to));
-        else
-            bzi_region_add(&wanted->part, slot, to);
+        bzi_rows_add(&wanted->rows, bzi_slot_rows(slot, to));
+        if (codec->in_parts)
+            bzi_rows_add(&wanted->columns, bzi_slot_columns(slot, to));
     }
     return BZNA_OK;
 }
@@ -20390,7 +20058,7 @@ static bzi_entry *bzi_worker_next(bzi_queues *queues)
 }
 
 /* ==== 76. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 9-10, 19, 56-58, 60, 64-66, 69-70, 73.
+ * Calls: rooms 2, 4, 10, 56-58, 60, 64-66, 69-70, 73.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  */
@@ -20441,8 +20109,8 @@ static bzi_entry *bzi_pool_pop(bzi_pool *pool, const bzi_engine *engine)
 }
 
 /* Puts an entry back at the head of the queue if the engine has no decoder for it, so that another engine can take it.
- * Returns 1 if it did. Returns 0 if the engine should keep the entry: it has a decoder for it, it may make one more,
- * the queue is empty, or an engine has looked at the entry before. */
+ * Returns 1 if it did. Returns 0 if the engine should keep the entry: it has a decoder for it, it may make one more
+ * or has only one, the queue is empty, or an engine has looked at the entry before. */
 static int bzi_engine_return(bzi_engine *engine, bzi_entry *entry, const bzi_nvdec_format *want)
 {
     const bzi_nvdec_cache *decoders = &engine->session.decoders;
@@ -20450,7 +20118,7 @@ static int bzi_engine_return(bzi_engine *engine, bzi_entry *entry, const bzi_nvd
     int is_new = !entry->frames, given;
 
     entry->frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
-    if (!is_new || bzi_nvdec_cache_live(decoders) < decoders->target || bzi_engine_suits(engine, entry))
+    if (!is_new || bzi_nvdec_cache_live(decoders) < bzi_max32(decoders->max_live, 2) || bzi_engine_suits(engine, entry))
         return 0;
 
     bzi_os_lock(&pool->mutex);
@@ -20565,7 +20233,7 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
 {
     for (uint32_t i = 0; i < item->setup->view_count; i++) {
         bzi_kernel_slot *slot = &engine->views.slots[i];
-        bzi_slot_on_surface(slot, flight->semi_planar);
+        slot->low_zeros = (int32_t)bzi_surface_low_zeros(flight->picture.depth);
         bzi_lane_put(&engine->lane, item, &item->setup->views[i], slot, &engine->views.passes[i]);
     }
     item->result = BZNA_OK;
@@ -20655,23 +20323,6 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 
     while (bzi_engine_busy(engine))
         bzi_engine_advance(engine);
-}
-
-/* Acts on driver calls that failed too often. It logs the codecs that were given up, and ends this session if other
- * sessions have success with the codec. */
-static void bzi_engine_count_failures(bzi_engine *engine)
-{
-    bzi_session *session = &engine->session;
-    bzna_error err;
-
-    BZI_FAIL(&err, BZNA_E_DEVICE, "%u driver calls failed in a row", BZI_SESSION_MAX_FAILURES);
-    for (uint32_t i = 0; i < BZI_CODECS; i++)
-        if (session->gave_up >> i & 1)
-            bzi_log(engine->pool->host, BZNA_LOG_WARNING, err.status, "%s is decoded in software from now on: %s",
-                    bzi_codecs[i].name, err.message);
-    session->gave_up = 0;
-    if (session->failed && !engine->retired)
-        bzi_engine_retire(engine, &err);
 }
 
 #endif
@@ -20788,9 +20439,6 @@ static BZI_OS_THREAD bzi_engine_run(void *argument)
             bzi_engine_advance(engine);
         else
             break;                                          /* the pool closes */
-
-        if (session->gave_up || session->failed)
-            bzi_engine_count_failures(engine);
     }
     while (bzi_engine_busy(engine))
         bzi_engine_advance(engine);

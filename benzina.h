@@ -545,7 +545,7 @@
  * tests/README.md has the commands of a first run, what to expect of it, and the report to send.
  *
  * DECODE SESSIONS. A decode session is a thread with a CUDA stream, and with decoders for the frame
- * sizes that it met last, up to eight. A data set that alternates between more sizes decodes more
+ * sizes that it met last, up to four. A data set that alternates between more sizes decodes more
  * slowly. The sessions belong to the context and serve all its loaders. To make their first
  * decoders, the first loader reads the first sample of its data set.
  *
@@ -568,7 +568,7 @@
  *       NVDEC alone decides, so a sample may fail that would be loaded with hybrid decoding.
  *     - A run that replaces failed samples or stops at one cannot have it: errors.on_error must be
  *       BZNA_ON_ERROR_FILL.
- *     - JPEG is never shared. AV1 is only if BENZINA_NVDEC_CHECK is "all", as SELF-CHECK says.
+ *     - JPEG is never shared.
  *     - pipeline.transform may be called a second time for a picture that is damaged.
  *
  * DAMAGE. NVDEC says whether a picture of H.264, H.265 or JPEG was damaged, if it is asked. Asking
@@ -592,10 +592,8 @@
  *     - If NVDEC reports for five seconds that a picture is in progress, the library stops using
  *       NVDEC in this process. Loaders go on in software.
  *
- * The environment variable BENZINA_NVDEC_CHECK controls these checks. 0 skips all of them. The
- * value "all" includes AV1, which is not checked by default, because NVDEC does not say when it has
- * decoded an AV1 picture. bzna_context_codec_info says what came of a check, once a picture of the
- * kind was decoded.
+ * If the environment variable BENZINA_NVDEC_CHECK is 0, these checks are skipped.
+ * bzna_context_codec_info says what came of a check, once a picture of the kind was decoded.
  *
  * WHERE BATCHES ARE. Batches are in host memory unless output.device is CUDA, so that the same
  * program works with and without a GPU. NVDEC decodes all the same, and bzna_loader_next returns
@@ -1448,8 +1446,9 @@ typedef struct bzna_context_config {
      * kernel warps, at most 8; default 8 */
     uint32_t       session_mapped;
     /* Advanced, used when a large model shares the GPU: device memory for the decoders of all
-     * sessions, in bytes, by estimate. Default: an eighth of the device's memory. With little,
-     * there are fewer decoders, and they change frame sizes. With none, a session ends */
+     * sessions, in bytes: that of their surfaces; the driver takes more for each, which it does not
+     * tell. Default: an eighth of the device's memory. With little, there are fewer decoders, and
+     * they change frame sizes. With none, a session ends */
     uint64_t       decode_memory_bytes;
     /* Advanced, used when a framework has an allocator of its own: allocates the device memory of
      * batches and uploads. Default, all zeros: the driver's */
@@ -3238,9 +3237,9 @@ typedef struct bzna_statistics {
     uint64_t         samples_hybrid;  /* samples that decode.hybrid has taken from NVDEC */
     uint64_t         decoders_made;   /* the context's NVDEC decoders; constant in steady state */
     uint64_t         decoders_reconfigured;  /* to another frame size; constant in steady state */
-    /* the context's sessions that ended, because there was no memory for their decoders, or because
-     * 32 driver calls in a row failed while other sessions' succeeded. If no session's calls
-     * succeed, software decodes that codec from then on, and sessions go on with others */
+    /* the context's sessions that ended, because there was no memory for their decoders. If 32
+     * driver calls in a row fail with a codec, software decodes it from then on, and sessions go on
+     * with others */
     uint64_t         sessions_lost;
     /* how often a thread, the consumer's or one of the library's, found the loader's lock taken by
      * another. Threads that wait for work do not count */

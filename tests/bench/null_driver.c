@@ -184,6 +184,24 @@ EXPORT cuCtxPopCurrent_v2(CUcontext *context);
 EXPORT cuCtxPopCurrent_v2(CUcontext *context) { *context = NULL; return CUDA_SUCCESS; }
 EXPORT cuCtxGetFlags(unsigned *flags);
 EXPORT cuCtxGetFlags(unsigned *flags) { *flags = model->spins ? 0 : CU_CTX_SCHED_BLOCKING_SYNC; return CUDA_SUCCESS; }
+EXPORT cuCtxGetCurrent(CUcontext *context);
+EXPORT cuCtxGetCurrent(CUcontext *context) { *context = NULL; return CUDA_SUCCESS; }
+EXPORT cuThreadExchangeStreamCaptureMode(int *mode);
+EXPORT cuThreadExchangeStreamCaptureMode(int *mode) { *mode = 0; return CUDA_SUCCESS; }
+EXPORT cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active);
+EXPORT cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active)
+{
+    (void)device;
+    *flags = 0;
+    *active = 1;
+    return CUDA_SUCCESS;
+}
+EXPORT cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags);
+EXPORT cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags)
+{
+    (void)device, (void)flags;
+    return CUDA_SUCCESS;
+}
 EXPORT cuCtxGetDevice(CUdevice *device);
 EXPORT cuCtxGetDevice(CUdevice *device) { *device = 0; return CUDA_SUCCESS; }
 
@@ -239,10 +257,10 @@ EXPORT cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream)
     return CUDA_SUCCESS;
 }
 
-EXPORT cuStreamCreate(CUstream *out, unsigned flags);
-EXPORT cuStreamCreate(CUstream *out, unsigned flags)
+EXPORT cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority);
+EXPORT cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority)
 {
-    (void)flags;
+    (void)flags, (void)priority;
     *out = (CUstream)calloc(1, sizeof(timeline));
     return *out ? CUDA_SUCCESS : 2;
 }

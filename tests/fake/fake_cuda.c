@@ -498,7 +498,7 @@ CUresult cuCtxGetDevice(CUdevice *device)
     return CUDA_SUCCESS;
 }
 
-/* What a driver may lack: neither scripted nor counted. */
+/* Neither scripted nor counted. */
 CUresult cuCtxGetFlags(unsigned *flags)
 {
     if (!fake_current())
@@ -725,7 +725,7 @@ CUresult cuStreamCreate(CUstream *phStream, unsigned flags)
     return (CUresult)FAKE_E_MEMORY;
 }
 
-/* What a driver may lack: neither scripted nor counted. */
+/* Neither scripted nor counted. */
 CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned flags, int priority)
 {
     (void)priority;

@@ -172,7 +172,7 @@ static int64_t fuzz_decoder_bytes(void)
     for (uint32_t i = 0; i < BZI_LENGTH(s->own.copies); i++)
         kept += s->own.copies[i].capacity;
 #  ifndef BENZINA_NO_JPEG
-    kept += s->turbo.pixels.capacity + s->turbo.product.capacity;
+    kept += s->turbo.pixels.capacity;
 #  endif
     for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++)
         kept += s->keys.slots[i].key.capacity;

@@ -89,9 +89,8 @@ BZI_MAYBE_UNUSED static uint64_t check_sum(const bzna_picture *p, uint32_t low_z
 /* The same of a mapped picture in a copy of its surface. */
 BZI_MAYBE_UNUSED static uint64_t check_sum_copy(const bzi_flight *flight, const uint8_t *copy)
 {
-    uint32_t low_zeros;
-    const bzna_picture picture = bzi_check_in_copy(flight, copy, &low_zeros);
-    return check_sum(&picture, low_zeros);
+    const bzna_picture picture = bzi_check_in_copy(flight, copy);
+    return check_sum(&picture, bzi_surface_low_zeros(picture.depth));
 }
 
 /* Takes the pictures of the kind. Returns 0 if there are none, else 1. */
@@ -134,10 +133,8 @@ BZI_MAYBE_UNUSED static bzna_status check_pair_decode(bzi_session *session, chec
                                                       bzna_error *err)
 {
     bzi_device *device = session->device;
-    bzi_trial trial = { .device = device, .stream = session->stream };
     bzi_flight *flight = &pair->flights[which];
     void *pinned = NULL;
-    uint8_t *copy = NULL;
     uint64_t bytes = 0;
     bzna_status status;
 
@@ -147,21 +144,15 @@ BZI_MAYBE_UNUSED static bzna_status check_pair_decode(bzi_session *session, chec
     session->waits = 0;
     if (status == BZNA_OK) {
         bytes = bzi_check_surface_bytes(flight);
-        if ((status = bzi_device_pin(device, BZI_TRIAL_BYTES + bytes, &pinned, err)) == BZNA_OK)
-            status = bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &trial.pixels, err);
-        copy = pinned ? (uint8_t *)pinned + BZI_TRIAL_BYTES : NULL;
+        status = bzi_device_pin(device, BZI_TRIAL_BYTES + bytes, &pinned, err);
     }
-    if (status == BZNA_OK)
-        status = bzi_trial_launch(&trial, &flight->picture, flight->semi_planar, pinned, err);
-    if (status == BZNA_OK)
-        status = bzi_device_download(device, copy, flight->address, bytes, session->stream, err);
+    if (status == BZNA_OK) {
+        status = bzi_trial_picture(device, session->stream, &flight->picture, flight->address, bytes, pinned, err);
+        if ((status == BZNA_OK || status == BZNA_E_DEVICE_LOST) &&
+            check_sum_copy(flight, (uint8_t *)pinned + BZI_TRIAL_BYTES) != pair->sums[which])
+            status = BZI_FAIL(err, BZNA_E_DEVICE, "wrong pixels");
+    }
     bzi_session_unmap_all(session);
-    bzi_device_stream_wait(device, session->stream);
-    if (status == BZNA_OK && check_sum_copy(flight, copy) != pair->sums[which])
-        status = BZI_FAIL(err, BZNA_E_DEVICE, "wrong pixels");
-    if (status == BZNA_OK)
-        status = bzi_trial_compare(&trial, pinned, (uint64_t)(uintptr_t)copy - flight->address, err);
-    bzi_device_free(device, trial.pixels, BZI_TRIAL_BYTES, session->stream);
     bzi_device_unpin(device, pinned);
     if (status == BZNA_OK)
         return status;

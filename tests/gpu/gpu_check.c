@@ -71,8 +71,8 @@ __attribute__((format(printf, 1, 2))) static const char *reason(const char *form
 static bzna_status stream_make(bzi_device *on, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
-    bzna_status status = bzi_device_check(on, on->cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate",
-                                          err);
+    bzna_status status = bzi_device_check(on, on->cu.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0),
+                                          "cuStreamCreateWithPriority", err);
     *out = stream;
     return status;
 }
@@ -819,7 +819,7 @@ static bzna_status plain_take(bzi_session *session, const bzi_flight *flight, pl
 {
     const bzna_picture *p = &flight->picture;
     uint64_t pitch = (uint64_t)p->pitch[0], rows = (flight->decoder->height + 1) & ~1u, unit = p->depth > 8 ? 2 : 1;
-    uint64_t size = pitch * rows * (flight->semi_planar ? 3 : 6) / 2, at = 0;
+    uint64_t size = pitch * rows * (flight->decoder->format.chroma == 3 ? 6 : 3) / 2, at = 0;
     uint8_t *surface = malloc((size_t)size);
     bzna_status status = bzi_device_download(session->device, surface, flight->address, size, session->stream, err);
     if (status == BZNA_OK)
@@ -830,12 +830,13 @@ static bzna_status plain_take(bzi_session *session, const bzi_flight *flight, pl
     for (int i = 0; i < 3 && status == BZNA_OK; i++) {
         uint32_t sx = i ? p->chroma_shift_x : 0, sy = i ? p->chroma_shift_y : 0, width = (p->frame_width + sx) >> sx,
                  height = (p->frame_height + sy) >> sy;
-        uint64_t step = i && flight->semi_planar ? 2 * unit : unit;
+        uint64_t step = p->step[i];
         out->picture.plane[i] = NULL;
         if (!p->plane[i])
             continue;
         out->picture.plane[i] = out->bytes + at;
         out->picture.pitch[i] = (int64_t)(width * unit);
+        out->picture.step[i] = 0;
         for (uint32_t y = 0; y < height; y++) {
             const uint8_t *row = surface + ((uint64_t)(uintptr_t)p->plane[i] - flight->address) + y * pitch;
             for (uint32_t x = 0; x < width; x++, at += unit) {
@@ -1750,9 +1751,9 @@ TEST(a_picture_holds_while_its_surface_is_decoded_into_again)
     for (int i = 0; i < 2; i++) {
         gate g = { 0 };
         bzna_codec_info c = { 0 };
-        device->checks = BZI_CHECKS_ALL;
+        device->checks = 1;
         bzna_context_codec_info(context, codecs[i], 1, 8, &c, sizeof c, &err);
-        device->checks = BZI_CHECKS_NONE;
+        device->checks = 0;
         if (!c.supported)
             continue;
         CHECK_EQ(gate_try_longer(&g, codecs[i], &err), BZNA_OK);
@@ -2148,8 +2149,8 @@ static void watch_growth(void *user, bzna_loader *loader, const check *c, const 
 
 static void many_epochs(bzna_loader_config *config, void *user) { (void)user; config->order.epochs = 14; }
 
-/* Two sessions, so that both have met every frame size by the fifth epoch, or nearly. mixed.bzna has three; of the
- * third, a session makes a decoder only when it has given one of its two another size so often. */
+/* Two sessions, so that both have met every frame size by the fifth epoch, or nearly. mixed.bzna has three, and a session
+ * makes a decoder for each. */
 TEST(ten_epochs_more_take_no_memory_and_make_no_decoder)
 {
     static const struct { const char *check; uint64_t formats; } runs[2] = { { "crop_flip", 1 }, { "mixed_half", 3 } };
@@ -2173,8 +2174,7 @@ TEST(ten_epochs_more_take_no_memory_and_make_no_decoder)
             growth_judge(&g, runs[i].check);
         CHECK_EQ(g.stats[2].samples_failed, 0);
         CHECK(g.stats[2].decoders_made <= 2 * runs[i].formats);
-        CHECK(g.stats[2].decoders_reconfigured <=
-              (runs[i].formats > BZI_NVDEC_CACHE_FIRST ? 2u * BZI_NVDEC_CHANGES : 0));
+        CHECK_EQ(g.stats[2].decoders_reconfigured, 0);
         bzna_context_close(v.context);
     }
 }

@@ -68,7 +68,8 @@ static bzna_status gate_try(gate *g, bzi_device *device, uint32_t codec, bzna_er
             for (uint32_t i = 0; i < BZI_LIMIT_SURFACES && status == BZNA_OK && !g->same_surface; i++) {
                 status = gate_submit(&session, &pair, 1, err);
                 if (status == BZNA_OK)
-                    status = bzi_session_await(&session, &session.pending[session.pending_first], &decoded, err);
+                    status = bzi_session_ask(&session, &session.pending[session.pending_first],
+                                             BZI_NVDEC_DEADLINE_NS, &decoded, err);
                 g->was_closed = device->cu.cuEventQuery(event) == CUDA_ERROR_NOT_READY;
                 if (status == BZNA_OK)
                     status = gate_pass(&session, &pair, 1, (uint8_t *)pinned + ROOM, ROOM, err);

@@ -638,17 +638,14 @@ static bzna_transform drawn_transform(uint32_t number)
 }
 
 /* What a loader asks for: the tiles of a part of the frame. */
-static void decode_part(const bzna_image *image, bzi_region part, bzna_picture *picture)
+static void decode_part(const bzna_image *image, bzi_wanted wanted, bzna_picture *picture)
 {
     bzi_image alone = bzi_image_alone(image);
-    bzi_wanted wanted;
     bzi_format format;
     bzna_error e;
     bzna_error_init(&e, sizeof e);
     CHECK_EQ(bzi_own_prepare(&decoder->software.own, &alone, &e), BZNA_OK);
     CHECK_EQ(bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, picture, &e), BZNA_OK);
-    wanted = bzi_picture_all(picture);
-    wanted.part = part;
     CHECK_EQ(bzi_software_decode(&decoder->software, &alone.coded, &format, wanted, picture, &e), BZNA_OK);
 }
 
@@ -658,7 +655,7 @@ static uint32_t check_region(const bzna_image *image, const bzna_transform *t)
     static float whole[3 * 16 * 16], part[3 * 16 * 16];
     bzna_output o = { .struct_size = sizeof o, .width = 16, .height = 16 };
     const bzi_kernel_output out = bzi_output_make(&o);
-    bzi_region region = { UINT32_MAX, UINT32_MAX, 1, 1 };
+    bzi_wanted wanted = { .shrink = 1 };
     bzi_kernel_slot slot;
     uint32_t tiles;
     seen = (bzna_picture){ .struct_size = sizeof seen };
@@ -667,9 +664,10 @@ static uint32_t check_region(const bzna_image *image, const bzna_transform *t)
     CHECK_EQ(atomic_load(&heif_tiles) - tiles, 6);
     CHECK_EQ(bzna_picture_render(&seen, t, &o, whole, sizeof whole, &err), BZNA_OK);
     CHECK_EQ(bzi_slot_make(&slot, &seen, t, 0, &err), BZNA_OK);
-    bzi_region_add(&region, &slot, &out);
+    wanted.rows = bzi_slot_rows(&slot, &out);
+    wanted.columns = bzi_slot_columns(&slot, &out);
     tiles = atomic_load(&heif_tiles);
-    decode_part(image, region, &seen);
+    decode_part(image, wanted, &seen);
     tiles = atomic_load(&heif_tiles) - tiles;
     CHECK_EQ(bzna_picture_render(&seen, t, &o, part, sizeof part, &err), BZNA_OK);
     if (memcmp(whole, part, sizeof whole)) {
@@ -1040,7 +1038,7 @@ static void draw_sample(const bzna_dataset *dataset, uint64_t i, float *pixels)
     bzna_transform_init(&t, sizeof t);
     seen = (bzna_picture){ .struct_size = sizeof seen };
     CHECK_EQ(bzna_dataset_read_image(dataset, i, NULL, copy, sizeof copy, &image, &err), BZNA_OK);
-    decode_part(&image, (bzi_region){ 0, 0, 64, 64 }, &seen);
+    decode_part(&image, (bzi_wanted){ { 0, 64 }, { 0, 64 }, 1 }, &seen);
     CHECK_EQ(bzna_picture_render(&seen, &t, &o, pixels, 1200 * sizeof *pixels, &err), BZNA_OK);
 }
 

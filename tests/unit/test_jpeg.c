@@ -138,11 +138,8 @@ static bzna_status decode_wanted(bzi_software *decoder, bytes b, bzi_wanted want
     image = bzi_image_alone(&coded);
     if (!decoder->memory && bzi_software_open(decoder, &memory, 16384, &last) != BZNA_OK)
         abort();
-    for (int i = 0; i < 2; i++) {
-        const bzi_buffer *buffer = i ? &decoder->turbo.product : &decoder->turbo.pixels;
-        if (buffer->data)
-            memset(buffer->data, decoder == decoders ? 0xa5 : 0x5a, (size_t)buffer->capacity);
-    }
+    if (decoder->turbo.pixels.data)
+        memset(decoder->turbo.pixels.data, decoder == decoders ? 0xa5 : 0x5a, (size_t)decoder->turbo.pixels.capacity);
     bzi_error_init(&last);
     status = bzi_picture_describe(&image, 16384, &format, picture, &last);
     return status ? status : bzi_software_decode(decoder, &coded, &format, wanted, picture, &last);
@@ -154,6 +151,17 @@ static bzna_status decode(bzi_software *decoder, bytes b, uint32_t rows, bzna_pi
     return decode_wanted(decoder, b, (bzi_wanted){ .rows = { 0, (int32_t)rows }, .shrink = 1 }, picture);
 }
 
+/* Whether so many samples of a row of a plane are the same. */
+static int same_row(const bzna_picture *a, const bzna_picture *b, int p, int64_t y, uint32_t samples)
+{
+    const uint8_t *one = (const uint8_t *)a->plane[p] + y * a->pitch[p];
+    const uint8_t *other = (const uint8_t *)b->plane[p] + y * b->pitch[p];
+    for (uint32_t x = 0; x < samples; x++)
+        if (one[x * (a->step[p] ? a->step[p] : 1)] != other[x * (b->step[p] ? b->step[p] : 1)])
+            return 0;
+    return 1;
+}
+
 /* Whether two pictures are the same down to a row of luma. */
 static int same_rows(const bzna_picture *a, const bzna_picture *b, uint32_t rows)
 {
@@ -162,8 +170,7 @@ static int same_rows(const bzna_picture *a, const bzna_picture *b, uint32_t rows
             return 0;
         const uint32_t sx = p ? a->chroma_shift_x : 0, sy = p ? a->chroma_shift_y : 0;
         for (uint32_t y = 0; y < (rows + (1u << sy) - 1) >> sy; y++)
-            if (memcmp((const uint8_t *)a->plane[p] + y * a->pitch[p], (const uint8_t *)b->plane[p] + y * b->pitch[p],
-                       (W + (1u << sx) - 1) >> sx))
+            if (!same_row(a, b, p, y, (W + (1u << sx) - 1) >> sx))
                 return 0;
     }
     return 1;
@@ -389,7 +396,7 @@ TEST(a_warp_of_the_rows_that_it_needs_is_that_of_the_whole_picture)
             above += wanted.rows.first >= 16;
             stopped += decoders[1].turbo.info.output_scanline < decoders[1].turbo.info.output_height;
             CHECK(decoders[1].turbo.info.output_scanline < (uint32_t)wanted.rows.end + 8 * (uint32_t)one->v);
-            CHECK(is_untouched(&decoders[1].turbo, (uint32_t)one->v, wanted.rows));
+            CHECK(one->components == 4 || is_untouched(&decoders[1].turbo, (uint32_t)one->v, wanted.rows));
         }
         if (different) {
             printf("  %s: %u of %u warps are not those of the whole picture\n", one->name, different, rounds);
@@ -450,7 +457,7 @@ TEST(shrunk_planes_are_libjpegs_rows)
                     const uint32_t x = at % width >> (p ? picture.chroma_shift_x : 0);
                     const uint32_t y = at / width >> (p ? picture.chroma_shift_y : 0);
                     const uint8_t *plane = picture.plane[one->rgb ? (p + 2) % 3 : p], *pixel = rows + at * n;
-                    const int value = plane[y * (uint64_t)picture.pitch[p] + x];
+                    const int value = plane[y * (uint64_t)picture.pitch[p] + x * picture.step[p]];
                     const int wish = n < 4     ? pixel[p] :
                                      one->rgb ? (pixel[p] * pixel[3] + 127) / 255 :
                                      p == 0    ? ((255 - pixel[0]) * pixel[3] + 127) / 255 :
@@ -628,8 +635,7 @@ static int same_between(const bzna_picture *a, const bzna_picture *b, bzi_rows r
     for (int p = 0; p < 3 && a->plane[p]; p++) {
         const uint32_t sx = p ? a->chroma_shift_x : 0, sy = p ? a->chroma_shift_y : 0;
         for (int32_t y = rows.first >> sy; y <= (rows.end - 1) >> sy; y++)
-            if (memcmp((const uint8_t *)a->plane[p] + y * a->pitch[p], (const uint8_t *)b->plane[p] + y * b->pitch[p],
-                       (width + (1u << sx) - 1) >> sx))
+            if (!same_row(a, b, p, y, (width + (1u << sx) - 1) >> sx))
                 return 0;
     }
     return 1;
@@ -893,7 +899,7 @@ TEST(cmyk_without_adobes_marker_has_the_pixels_that_djpeg_writes)
         jpeg_read_scanlines(&info, (JSAMPROW[]){ row }, 1);
         for (int i = 0; i < 3 * W; i++) {                   /* cmyk_to_rgb() of libjpeg-turbo's cmyk.h */
             const int value = (int)((double)row[i / 3 * 4 + i % 3] * row[i / 3 * 4 + 3] / 255 + 0.5);
-            differ += ((const uint8_t *)picture.plane[(i + 2) % 3])[y * picture.pitch[(i + 2) % 3] + i / 3] != value;
+            differ += ((const uint8_t *)picture.plane[(i + 2) % 3])[y * picture.pitch[0] + i / 3 * 4] != value;
         }
     }
     CHECK_EQ(differ, 0);
@@ -1190,7 +1196,8 @@ static uint64_t luma_sum(const bzna_picture *picture, const void *plane)
     uint64_t sum = 0;
     for (uint32_t y = 0; y < picture->frame_height; y++)
         for (uint32_t x = 0; x < picture->frame_width; x++)
-            sum = sum * 31 + ((const uint8_t *)plane)[(int64_t)y * picture->pitch[0] + (int64_t)x * picture->step[0]];
+            sum = sum * 31 + ((const uint8_t *)plane)[(int64_t)y * picture->pitch[0] +
+                                                      (int64_t)x * (picture->step[0] ? picture->step[0] : 1)];
     return sum;
 }
 

@@ -993,9 +993,10 @@ structs! {
         /// Advanced, used to tune decoding: how many decoded pictures of a session one launch of the kernel warps, at
         /// most 8; default 8
         session_mapped: u32,
-        /// Advanced, used when a large model shares the GPU: device memory for the decoders of all sessions, in bytes,
-        /// by estimate. Default: an eighth of the device's memory. With little, there are fewer decoders, and they
-        /// change frame sizes. With none, a session ends
+        /// Advanced, used when a large model shares the GPU: device memory for the decoders of all sessions, in bytes:
+        /// that of their surfaces; the driver takes more for each, which it does not tell. Default: an eighth of the
+        /// device's memory. With little, there are fewer decoders, and they change frame sizes. With none, a session
+        /// ends
         decode_memory_bytes: u64,
         /// Advanced, used when a framework has an allocator of its own: allocates the device memory of batches and
         /// uploads. Default, all zeros: the driver's
@@ -2294,9 +2295,8 @@ structs! {
         decoders_made: u64,
         /// To another frame size; constant in steady state
         decoders_reconfigured: u64,
-        /// The context's sessions that ended, because there was no memory for their decoders, or because 32 driver
-        /// calls in a row failed while other sessions' succeeded. If no session's calls succeed, software decodes that
-        /// codec from then on, and sessions go on with others
+        /// The context's sessions that ended, because there was no memory for their decoders. If 32 driver calls in a
+        /// row fail with a codec, software decodes it from then on, and sessions go on with others
         sessions_lost: u64,
         /// How often a thread, the consumer's or one of the library's, found the loader's lock taken by another.
         /// Threads that wait for work do not count
