@@ -90,22 +90,14 @@
 
 /* Nothing in C can list the names that a command line defines. These are what the switches may be called by mistake:
  * a build that should leave something out would have it all the same, and say nothing. */
-#if defined(BENZINA_NO_LIBAVCODEC) || defined(BENZINA_NO_AVCODECS) || defined(BENZINA_NO_AV) || \
-    defined(BENZINA_NO_LIBAV) || defined(BENZINA_NO_FFMPEG) || defined(BENZINA_NO_LIBJPEG) || \
-    defined(BENZINA_NO_TURBOJPEG) || defined(BENZINA_NO_JPG) || defined(BENZINA_NO_NVDEC) || \
-    defined(BENZINA_NO_GPU) || defined(BENZINA_NO_WRITERS) || defined(BENZINA_NO_SHARD) || \
-    defined(BENZINA_NO_TAR) || defined(BENZINA_NO_TARS) || defined(BENZINA_NO_RECORDIO) || defined(BENZINA_NO_HEIC) || \
-    defined(BENZINA_NO_AVIF) || defined(BENZINA_NO_STILL) || defined(BENZINA_NO_PNG) || defined(BENZINA_NO_TIFF) || \
-    defined(BENZINA_NO_TIFFS) || defined(BENZINA_NO_WEBP) || defined(BENZINA_NO_FOLDER) || \
-    defined(BENZINA_NO_PROVIDER) || defined(BENZINA_NO_RECORDS) || defined(BENZINA_NO_AUGMENTATION) || \
-    defined(BENZINA_NO_AUGMENTATIONS) || defined(BENZINA_NO_POLICIES) || defined(BENZINA_NO_MX) || \
-    defined(BENZINA_NO_THREAD) || defined(BENZINA_NO_PTHREADS) || \
+#if defined(BENZINA_NO_LIBAVCODEC) || defined(BENZINA_NO_FFMPEG) || defined(BENZINA_NO_LIBJPEG) || \
+    defined(BENZINA_NO_TURBOJPEG) || defined(BENZINA_NO_NVDEC) || defined(BENZINA_NO_GPU) || \
+    defined(BENZINA_NO_TAR) || defined(BENZINA_NO_RECORDIO) || defined(BENZINA_NO_RECORDS) || \
+    defined(BENZINA_NO_PNG) || defined(BENZINA_NO_WEBP) || defined(BENZINA_NO_TIFFS) || \
+    defined(BENZINA_NO_HEIC) || defined(BENZINA_NO_AUGMENTATION) || defined(BENZINA_NO_PTHREADS) || \
     defined(BENZINA_WITHOUT_CUDA) || defined(BENZINA_WITHOUT_AVCODEC) || defined(BENZINA_WITHOUT_JPEG) || \
-    defined(BENZINA_WITHOUT_WRITER) || defined(BENZINA_WITHOUT_THREADS) || \
     defined(BENZINA_NOCUDA) || defined(BENZINA_NOAVCODEC) || defined(BENZINA_NOJPEG) || \
-    defined(BENZINA_NOWRITER) || defined(BENZINA_NOTHREADS) || \
-    defined(BZNA_NO_CUDA) || defined(BZNA_NO_AVCODEC) || defined(BZNA_NO_JPEG) || \
-    defined(BZNA_NO_WRITER) || defined(BZNA_NO_THREADS)
+    defined(BZNA_NO_CUDA) || defined(BZNA_NO_AVCODEC) || defined(BZNA_NO_JPEG)
 #  error "this switch is unknown, or misspelt: chapter 1 of benzina.h lists the switches BENZINA_NO_..."
 #endif
 
@@ -1851,17 +1843,16 @@ typedef struct bzi_lru {
 } bzi_lru;
 
 /* Returns 1 and the slot that has lru->key, of size bytes. Else returns 0 and the slot that was given to it, a free one
- * or the least recently used, which is free until bzi_lru_keep. */
-static int bzi_lru_find(bzi_lru *lru, uint64_t size, uint32_t *index)
+ * or the least recently used, which is free until bzi_lru_keep. Returns -1 if there is no memory. */
+static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory, uint64_t size, uint32_t *index)
 {
     bzi_lru_slot *slot;
-    bzi_buffer key = lru->key;
 
     lru->clock++;
     *index = 0;
     for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
         slot = &lru->slots[i];
-        if (slot->used && slot->size == size && !memcmp(slot->key.data, key.data, (size_t)size)) {
+        if (slot->used && slot->size == size && !memcmp(slot->key.data, lru->key.data, (size_t)size)) {
             slot->used = lru->clock;
             *index = i;
             return 1;
@@ -1872,8 +1863,11 @@ static int bzi_lru_find(bzi_lru *lru, uint64_t size, uint32_t *index)
     }
 
     slot = &lru->slots[*index];
-    lru->key = slot->key;             /* its memory is used again */
-    *slot = (bzi_lru_slot){ .key = key, .size = size };
+    slot->used = 0;
+    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
+        return -1;
+    bzi_copy(slot->key.data, lru->key.data, size);
+    slot->size = size;
     return 0;
 }
 
@@ -2600,6 +2594,7 @@ enum {
 #define BZI_NUMBER(type, of, member, least, most, preset) BZI_ROW(of, type, of, member, least, most, preset)
 #define BZI_UP_TO(type, of, member, most)                 BZI_ROW(of, type, of, member, 0, most, 0)
 #define BZI_PLAIN(type, of, member)                       BZI_ROW(of, type, of, member, 0, 0, 0)
+#define BZI_RESERVED(of, member)                          BZI_ROW(of, RESERVED, of, member, 0, 0, 0)
 #define BZI_EXTRA(type, member, most)                     BZI_ROW(extra_output, type, loader_output, member, 0, most, 0)
 
 static const bzi_setting bzi_settings[] = {
@@ -2618,7 +2613,7 @@ static const bzi_setting bzi_settings[] = {
     BZI_UP_TO(BITS, context_config, codecs, 2 * BZNA_ALLOW_OWN - 1),
     BZI_UP_TO(COUNT64, context_config, own_codecs.count, BZI_LIMIT_OWN_CODECS),
     BZI_BOTH(context_config, own_codecs.ptr, own_codecs.count),
-    BZI_PLAIN(RESERVED, context_config, own_codecs.reserved),
+    BZI_RESERVED(context_config, own_codecs.reserved),
 
     BZI_PLAIN(SWITCH, dataset_config, allow_empty),
     BZI_BOTH(dataset_config, classes, class_count),
@@ -2643,7 +2638,7 @@ static const bzi_setting bzi_settings[] = {
     BZI_PLAIN(EXTRA_ONLY, loader_output, color),
     BZI_PLAIN(EXTRA_ONLY, loader_output, augment),
     BZI_UP_TO(CHOICE, loader_output, palette, BZNA_PALETTE_INDEX),
-    BZI_PLAIN(RESERVED, loader_output, reserved),
+    BZI_RESERVED(loader_output, reserved),
 
     BZI_EXTRA(FIRST_ONLY, batch_size, 0),
     BZI_EXTRA(FIRST_ONLY, slices, 0),
@@ -2656,17 +2651,17 @@ static const bzi_setting bzi_settings[] = {
 
     BZI_UP_TO(COUNT64, loader_outputs, count, BZI_LIMIT_OUTPUTS - 1),
     BZI_BOTH(loader_outputs, ptr, count),
-    BZI_PLAIN(RESERVED, loader_outputs, reserved),
+    BZI_RESERVED(loader_outputs, reserved),
 
     BZI_UP_TO(CHOICE, loader_order, kind, BZNA_ORDER_GIVEN),
     BZI_UP_TO(CHOICE, loader_order, last_batch, BZNA_LAST_FILL),
     BZI_NUMBER(COUNT64, loader_order, epochs, 0, 0, 1),
     BZI_BOTH(loader_order, indices, index_count),
     BZI_NUMBER(REAL64, loader_order, pad_value, -FLT_MAX, FLT_MAX, 0),
-    BZI_PLAIN(RESERVED, loader_order, reserved),
+    BZI_RESERVED(loader_order, reserved),
 
     BZI_NUMBER(COUNT, loader_shard, world_size, 0, 0, 1),
-    BZI_PLAIN(RESERVED, loader_shard, reserved),
+    BZI_RESERVED(loader_shard, reserved),
 
     BZI_UP_TO(CHOICE, warp, kind, BZNA_WARP_MXNET),
     BZI_UP_TO(CHOICE, warp, crops, BZNA_CROPS_TORCHVISION),
@@ -2695,14 +2690,14 @@ static const bzi_setting bzi_settings[] = {
     BZI_UP_TO(REAL, warp, mxnet.contrast, 0.999f),
     BZI_UP_TO(REAL, warp, mxnet.illumination, 1e6),
     BZI_PLAIN(SWITCH, warp, mxnet.clamp_hue),
-    BZI_PLAIN(RESERVED, warp, mxnet.reserved0),
-    BZI_PLAIN(RESERVED, warp, mxnet.reserved),
-    BZI_PLAIN(RESERVED, warp, reserved0),
-    BZI_PLAIN(RESERVED, warp, reserved),
+    BZI_RESERVED(warp, mxnet.reserved0),
+    BZI_RESERVED(warp, mxnet.reserved),
+    BZI_RESERVED(warp, reserved0),
+    BZI_RESERVED(warp, reserved),
 
     BZI_UP_TO(CHOICE, loader_filter, kind, BZNA_FILTER_CUBIC_075),
     BZI_UP_TO(CHOICE, loader_filter, antialias, BZNA_ANTIALIAS_ROUND),
-    BZI_PLAIN(RESERVED, loader_filter, reserved),
+    BZI_RESERVED(loader_filter, reserved),
 
     BZI_PLAIN(REAL, loader_color, mean),
     BZI_UP_TO(REAL, loader_color, std, FLT_MAX),
@@ -2711,30 +2706,30 @@ static const bzi_setting bzi_settings[] = {
     BZI_PLAIN(REAL, loader_color, fill),
     BZI_UP_TO(CHOICE, loader_color, fill_space, BZNA_FILL_OUTPUT),
     BZI_UP_TO(CHOICE, loader_color, matrix, BZNA_MATRIX_BT2020_FULL),
-    BZI_PLAIN(RESERVED, loader_color, reserved0),
-    BZI_PLAIN(RESERVED, loader_color, reserved),
+    BZI_RESERVED(loader_color, reserved0),
+    BZI_RESERVED(loader_color, reserved),
 
     BZI_UP_TO(RANGE, jitter, brightness, 1e6),
     BZI_UP_TO(RANGE, jitter, contrast, 1e6),
     BZI_UP_TO(RANGE, jitter, saturation, 1e6),
     BZI_NUMBER(RANGE, jitter, hue, -0.5, 0.5, 0),
     BZI_UP_TO(REAL, jitter, grayscale, 1),
-    BZI_PLAIN(RESERVED, jitter, reserved0),
-    BZI_PLAIN(RESERVED, jitter, reserved),
+    BZI_RESERVED(jitter, reserved0),
+    BZI_RESERVED(jitter, reserved),
 
     BZI_UP_TO(COUNT, loader_fields, made_count, BZI_LIMIT_MADE),
     BZI_BOTH(loader_fields, made, made_count),
     BZI_BOTH(loader_fields, make, made_count),
     BZI_PLAIN(SWITCH, loader_fields, geometry),
-    BZI_PLAIN(RESERVED, loader_fields, reserved),
+    BZI_RESERVED(loader_fields, reserved),
 
     BZI_UP_TO(COUNT, loader_read, threads, BZI_LIMIT_READERS),
     BZI_UP_TO(COUNT, loader_read, ahead_samples, BZI_LIMIT_READ_AHEAD),
     BZI_NUMBER(COUNT64, loader_read, memory_bytes, 0, 0, BZI_LIMIT_READ_BYTES),
     BZI_UP_TO(COUNT, loader_read, retries, BZI_LIMIT_RETRIES),
     BZI_NUMBER(COUNT64, loader_read, backoff_ns, 0, 0, 1e7),
-    BZI_PLAIN(RESERVED, loader_read, reserved0),
-    BZI_PLAIN(RESERVED, loader_read, reserved),
+    BZI_RESERVED(loader_read, reserved0),
+    BZI_RESERVED(loader_read, reserved),
 
     BZI_UP_TO(CHOICE, loader_decode, decoder, BZNA_DECODER_NVDEC),
     BZI_UP_TO(COUNT, loader_decode, threads, BZI_LIMIT_THREADS),
@@ -2742,32 +2737,32 @@ static const bzi_setting bzi_settings[] = {
     BZI_PLAIN(SWITCH, loader_decode, jpeg_shrink),
     BZI_NUMBER(REAL, loader_decode, jpeg_shrink_margin, 1, 64, 1),
     BZI_PLAIN(SWITCH, loader_decode, hybrid),
-    BZI_PLAIN(RESERVED, loader_decode, reserved),
+    BZI_RESERVED(loader_decode, reserved),
 
     BZI_UP_TO(CHOICE, loader_errors, on_error, BZNA_ON_ERROR_STOP),
     BZI_UP_TO(CHOICE, loader_errors, on_callback_error, BZNA_ON_CALLBACK_ERROR_SAMPLE),
-    BZI_PLAIN(RESERVED, loader_errors, reserved),
+    BZI_RESERVED(loader_errors, reserved),
 
     BZI_NUMBER(COUNT, loader_pipeline, batches_in_flight, 1, BZI_LIMIT_IN_FLIGHT, 3),
     BZI_PLAIN(SWITCH, loader_pipeline, restore_any_pixels),
     BZI_BOTH(loader_pipeline, cpus, cpu_count),
     BZI_PLAIN(SWITCH, loader_pipeline, no_threads),
-    BZI_PLAIN(RESERVED, loader_pipeline, reserved),
+    BZI_RESERVED(loader_pipeline, reserved),
 
 #ifndef BENZINA_NO_AUGMENT
     BZI_UP_TO(COUNT, loader_augment, policy_count, BZI_LIMIT_POLICIES),
     BZI_BOTH(loader_augment, policies, policy_count),
     BZI_PLAIN(SWITCH, loader_augment, beyond_crop),
-    BZI_PLAIN(RESERVED, loader_augment, reserved),
+    BZI_RESERVED(loader_augment, reserved),
 
     BZI_NUMBER(COUNT, policy, operation_count, 1, BZI_LIMIT_OPERATIONS, 0),
     BZI_UP_TO(CHOICE, policy, apply, BZNA_POLICY_CHOOSE),
     BZI_UP_TO(REAL, policy, probability, 1),
-    BZI_PLAIN(RESERVED, policy, reserved),
+    BZI_RESERVED(policy, reserved),
 
     BZI_UP_TO(REAL, operation, probability, 1),
-    BZI_PLAIN(RESERVED, operation, reserved0),
-    BZI_PLAIN(RESERVED, operation, reserved),
+    BZI_RESERVED(operation, reserved0),
+    BZI_RESERVED(operation, reserved),
 #endif
 
     BZI_UP_TO(CHOICE, transform, filter, BZNA_FILTER_CUBIC_075),
@@ -2791,41 +2786,41 @@ static const bzi_setting bzi_settings[] = {
     BZI_UP_TO(COUNT, transform, operation_count, BZNA_OPERATIONS_MAX),
     BZI_PLAIN(REAL64, transform, clip),
     BZI_PLAIN(REAL64, transform, clip_size),
-    BZI_PLAIN(RESERVED, transform, reserved0),
-    BZI_PLAIN(RESERVED, transform, reserved1),
+    BZI_RESERVED(transform, reserved0),
+    BZI_RESERVED(transform, reserved1),
 
 #ifndef BENZINA_NO_WRITER
     BZI_BOTH(writer_config, classes, class_count),
     BZI_NUMBER(COUNT64, writer_config, queue_bytes, 0, 0, BZI_LIMIT_QUEUE_BYTES),
-    BZI_PLAIN(RESERVED, writer_config, reserved),
+    BZI_RESERVED(writer_config, reserved),
 
     BZI_UP_TO(CHOICE, writer_sample, split, BZNA_SPLIT_TEST),
     BZI_PLAIN(SWITCH, writer_sample, has_target),
     BZI_UP_TO(COUNT, writer_sample, field_count, BZI_LIMIT_ARCHIVE_FIELDS),
-    BZI_PLAIN(RESERVED, writer_sample, reserved),
+    BZI_RESERVED(writer_sample, reserved),
 
-    BZI_PLAIN(RESERVED, sink, reserved0),
+    BZI_RESERVED(sink, reserved0),
 #endif
 
-    BZI_PLAIN(RESERVED, loader_config, reserved0),
-    BZI_PLAIN(RESERVED, source, reserved0),
+    BZI_RESERVED(loader_config, reserved0),
+    BZI_RESERVED(source, reserved0),
 #ifndef BENZINA_NO_PROVIDERS
     BZI_BOTH(provider, files, file_count),
     BZI_BOTH(provider, class_names, class_count),
-    BZI_PLAIN(RESERVED, provider, reserved),
+    BZI_RESERVED(provider, reserved),
     BZI_NUMBER(COUNT, provider_field, kind, BZNA_FIELD_IMAGE, BZNA_FIELD_BYTES, 0),
     BZI_PLAIN(SWITCH, provider_field, located),
     BZI_UP_TO(CHOICE, provider_field, layout, BZNA_LAYOUT_NHWC),
-    BZI_PLAIN(RESERVED, provider_field, reserved0),
-    BZI_PLAIN(RESERVED, provider_field, reserved),
+    BZI_RESERVED(provider_field, reserved0),
+    BZI_RESERVED(provider_field, reserved),
 #endif
 
-    BZI_PLAIN(RESERVED, codec, reserved0),
-    BZI_PLAIN(RESERVED, codec, reserved),
+    BZI_RESERVED(codec, reserved0),
+    BZI_RESERVED(codec, reserved),
 
     BZI_UP_TO(COUNT, image, orientation, 8),
     BZI_UP_TO(CHOICE, image, palette, BZNA_PALETTE_INDEX),
-    BZI_PLAIN(RESERVED, image, reserved1),
+    BZI_RESERVED(image, reserved1),
 };
 
 /* Checks a setting that is one whole number, or several. */
@@ -3088,18 +3083,10 @@ typedef struct bzi_bits {
     uint32_t       plain;             /* every byte counts: there is no emulation prevention */
 } bzi_bits;
 
-/* The bits of a unit after its header, whose size is in bytes. */
+/* The bits of a unit after its header, whose size is in bytes. Those of AV1 are plain, which the caller sets. */
 static bzi_bits bzi_bits_make(bzi_span nal, uint64_t header)
 {
     bzi_bits b = { nal.data, nal.size, header, 0, 0, header > nal.size, 0 };
-    return b;
-}
-
-/* The bits of bytes that have no emulation prevention. */
-static bzi_bits bzi_bits_plain(bzi_span bytes)
-{
-    bzi_bits b = bzi_bits_make(bytes, 0);
-    b.plain = 1;
     return b;
 }
 
@@ -3892,9 +3879,10 @@ static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
  * it. */
 static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 {
-    bzi_bits b = bzi_bits_plain(unit);
+    bzi_bits b = bzi_bits_make(unit, 0);
     uint32_t profile, width_bits, height_bits;
 
+    b.plain = 1;
     memset(sps, 0, sizeof *sps);
 
     profile = bzi_bits_u(&b, 3);
@@ -5221,7 +5209,7 @@ static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t ca
     return sink.size;
 }
 
-/* Looks for a slot of a picture's codec and parameter sets: see bzi_lru_find. Returns -1 if there is no memory. */
+/* Looks for a slot of a picture's codec and parameter sets: see bzi_lru_find. */
 BZI_MAYBE_UNUSED static int bzi_image_slot(bzi_lru *lru, const bzi_memory *memory, const bzna_image *image,
                                            uint32_t *index)
 {
@@ -5230,7 +5218,7 @@ BZI_MAYBE_UNUSED static int bzi_image_slot(bzi_lru *lru, const bzi_memory *memor
     if (!bzi_buffer_reserve(memory, &lru->key, size, 0))
         return -1;
     bzi_image_key(image, lru->key.data, size);
-    return bzi_lru_find(lru, size, index);
+    return bzi_lru_find(lru, memory, size, index);
 }
 
 /* Writes what a decoder is given. Gives the required size always; writes only what fits. Pre: the codec is known. */

@@ -208,7 +208,7 @@ def rows_of(source, constants):
         if not row:
             raise Fault(line)
         name, words = row[1], [word.strip() for word in row[2].split(",")]
-        if name in ("BOTH", "EXTRA") or words[0] not in TYPES:
+        if name in ("BOTH", "EXTRA", "RESERVED") or words[0] not in TYPES:
             others.update((word, other) for word in words[:2] for other in words[1:])
             continue
         if (words[1], words[2]) in FREE:

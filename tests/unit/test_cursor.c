@@ -114,18 +114,21 @@ TEST(plain_bits_keep_what_looks_like_emulation_prevention)
     static const uint8_t bytes[] = { 0, 0, 3, 1, 0, 0, 0, 3 };
     uint8_t *p = exact(bytes, sizeof bytes);
     bzi_span s = { p, sizeof bytes };
-    bzi_bits b = bzi_bits_plain(s);
+    bzi_bits b = bzi_bits_make(s, 0);
+    b.plain = 1;
     for (size_t i = 0; i < sizeof bytes; i++)
         CHECK_EQ(bzi_bits_u(&b, 8), bytes[i]);
     CHECK(!b.overrun);
     CHECK(bzi_bits_1(&b) == 0 && b.overrun);
-    b = bzi_bits_plain(s);
+    b = bzi_bits_make(s, 0);
+    b.plain = 1;
     CHECK_EQ(bzi_bits_u(&b, 4), 0);
     CHECK_EQ(bzi_bits_u(&b, 32), 0x00003010);
     b = bits_of(p, sizeof bytes);                           /* the same bytes as a NAL unit's */
     CHECK_EQ(bzi_bits_u(&b, 32), 0x00000100);
     s.size = 0;
-    b = bzi_bits_plain(s);
+    b = bzi_bits_make(s, 0);
+    b.plain = 1;
     CHECK(!b.overrun && bzi_bits_1(&b) == 0 && b.overrun);
     free(p);
 }

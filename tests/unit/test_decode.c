@@ -575,11 +575,10 @@ TEST(what_is_missing_or_contradicts_is_named)
         check_fails(decoder, &u, BZNA_E_ARGUMENT, "does not lie in its frame");
         u.image = image;
         u.image.data_size = image.data_size - 1;
-        check_fails(decoder, &u, BZNA_E_BOX, "the access unit: a NAL unit is longer");
+        check_fails(decoder, &u, BZNA_E_BOX, "a unit of the picture is longer");
         u.image = image;
         u.image.config_size = codec == BZNA_CODEC_H264 ? 20 : 60;
-        check_fails(decoder, &u, BZNA_E_BOX,
-                    codec == BZNA_CODEC_H264 ? "avcC: a NAL unit is longer" : "hvcC: a NAL unit is longer");
+        check_fails(decoder, &u, BZNA_E_BOX, "a unit of the configuration is longer");
         u.image = image;
         unit_free(&u);
 
@@ -1978,10 +1977,10 @@ TEST(what_an_av1_picture_lacks_or_contradicts_is_named)
     check_fails(decoder, &u, BZNA_E_DECODE, "no sequence header");
     u.image = image;
     u.image.config_size = image.config_size - 1;
-    check_fails(decoder, &u, BZNA_E_BOX, "av1C: an AV1 unit is longer");
+    check_fails(decoder, &u, BZNA_E_BOX, "a unit of the configuration is longer");
     u.image = image;
     u.image.data_size = image.data_size - 1;
-    check_fails(decoder, &u, BZNA_E_BOX, "the access unit: an AV1 unit is longer");
+    check_fails(decoder, &u, BZNA_E_BOX, "a unit of the picture is longer");
     u.image = image;
     u.image.data = image.config ? (const uint8_t *)image.config + 4 : NULL;            /* the header alone */
     u.image.data_size = image.config_size - 4;
