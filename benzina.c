@@ -13302,8 +13302,10 @@ static bzi_kernel_op bzi_operation_make(const bzna_drawn *d, const bzna_transfor
 
     switch (d->kind) {
     case BZNA_OP_BRIGHTNESS: case BZNA_OP_CONTRAST: case BZNA_OP_SATURATION: case BZNA_OP_SHARPNESS:
-        op.a[0] = (float)(1 + (double)d->magnitude);
-        op.a[1] = (float)-(double)d->magnitude;
+        if (d->kind == BZNA_OP_SHARPNESS && shorter < 3)      /* as in torchvision: such a picture is all border */
+            op.a[0] = 0;
+        op.a[1] = -op.a[0];
+        op.a[0] = (float)(1 + (double)op.a[0]);
         break;
     case BZNA_OP_POSTERIZE:
         op.bits = (0xff00u >> (uint32_t)(d->magnitude + 0.5f)) & 0xff;
@@ -13366,22 +13368,8 @@ static int bzi_augment_has_pixels(const bzna_loader_augment *a)
     return found;
 }
 
-/* Returns the bytes of scratch memory that a view with operations on pixels needs on the device, a multiple of 256. */
-static uint64_t bzi_scratch_device_bytes(const bzi_kernel_output *out)
-{
-    return bzi_kernel_scratch_of(out).bytes;
-}
-
-/* Returns those that a view needs on the CPU. */
-static uint64_t bzi_scratch_bytes(const bzi_kernel_output *out, const bzi_kernel_pass *pass)
-{
-    const bzi_kernel_scratch scratch = bzi_kernel_scratch_of(out);
-    int blurs = 0;
-
-    for (uint32_t i = 0; i < pass->pixels; i++)
-        blurs |= pass->op[i].kind == BZNA_OP_BLUR;
-    return !pass->pixels ? 0 : blurs ? scratch.host_bytes : scratch.bytes;
-}
+/* Returns the bytes of scratch memory that a view with operations on pixels needs, a multiple of 256. */
+static uint64_t bzi_scratch_bytes(const bzi_kernel_output *out) { return bzi_kernel_scratch_of(out).bytes; }
 
 #else
 
@@ -13398,8 +13386,7 @@ typedef struct bzi_kernel_pass {
 #define bzi_operations_transform(t, channels)       (*(t))
 #define bzi_operations_make(t, channels, out, pass) ((void)(out), memset(pass, 0, sizeof *(pass)))
 #define bzi_augment_has_pixels(augment)             0
-#define bzi_scratch_device_bytes(out)               ((void)(out), 0)
-#define bzi_scratch_bytes(out, pass)                (pass)->pixels
+#define bzi_scratch_bytes(out)                      ((void)(out), 0)
 
 #endif
 
@@ -19719,7 +19706,7 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     if (!pass->end && bzi_kernel_warp_copy(slot, out))        /* takes no workspace */
         return BZNA_OK;
     if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
-        (pass->pixels && !bzi_buffer_reserve(memory, &worker->scratch_pixels, bzi_scratch_bytes(out, pass), 0)))
+        (pass->pixels && !bzi_buffer_reserve(memory, &worker->scratch_pixels, bzi_scratch_bytes(out), 0)))
         return bzi_fail_memory(err, "the warp's workspace");
     bzi_view_warp(slot, pass, out, worker->workspace.data, (size_t)worker->workspace.capacity,
                   worker->scratch_pixels.data);
@@ -22280,7 +22267,7 @@ static bzna_status bzi_setup_make_device(bzi_setup *setup, bzna_error *err)
 
     for (uint32_t i = 0; i < setup->output_count; i++) {
         bzi_output *output = &setup->outputs[i];
-        const uint64_t bytes = output->mean_bytes, scratch = bzi_scratch_device_bytes(&output->kernel);
+        const uint64_t bytes = output->mean_bytes, scratch = bzi_scratch_bytes(&output->kernel);
 
         if (output->mean &&
             (bzi_device_alloc(device, bytes, setup->stream, &output->device_mean, err) != BZNA_OK ||
@@ -23306,7 +23293,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     slot.dst = (uint64_t)(uintptr_t)dst;
     const bzi_kernel_output target = bzi_view_target(&pass, &out);
     const size_t bytes = (bzi_kernel_warp_bytes(&slot, &target) + 63) & ~(size_t)63;
-    const size_t all = bytes + (size_t)bzi_scratch_bytes(&out, &pass);
+    const size_t all = bytes + (pass.pixels ? (size_t)bzi_scratch_bytes(&out) : 0);
     uint8_t *workspace = all ? bzi_os_alloc(NULL, all, 64) : NULL;
     if (all && !workspace)
         BZI_API_END(bzi_fail_memory(&e, "what the warp needs"));

@@ -26,22 +26,24 @@
  * What decided the GPU kernels, by counting, never by timing: registers (ptxas 13.0, sm_90) and instructions of PTX a
  * pixel, as build/tests/test_ptx executes and prints them (500x375 4:2:0 to 224x224, shrunk by 1.5, float32 in planes):
  *
- *     nv12       48 registers    205  linear, not widened
- *     nv12_ramp  72             1005  linear, widened
- *     linear     48              293  linear, not widened, of three planes
- *     any       128             1701  linear, widened, of three planes; cubic, widened, of NV12: 2860; with a jitter
- *                                      180 more, with hue 260, for contrast all of it twice
+ *     linear     48 registers    294  linear, not widened
+ *     ramp       77             1066  linear, widened
+ *     any       119             1823  linear, widened, sheared; cubic, widened: 2862; with a jitter 60 more, with hue
+ *                                      140, for contrast all of it twice
  *
  *   - Kernels of their own, because the path with most registers decides for all of a kernel;
  *   - slots as parameters, copied to a local before the loops: they are then in uniform registers, and loops load
  *     nothing but samples; an index into them that varies would put them into memory;
- *   - positions of 32 bits, times the pitch in one IMAD.WIDE; constants for shifts and steps; Cb and Cr in one load;
- *   - the x axis once per column, where H allows it; sums of weights in the loops that use them. */
+ *   - positions of 32 bits, times the pitch in one IMAD.WIDE; sums of weights in the loops that use them.
+ *
+ * A second way for NV12, with constants for steps and shifts, Cb and Cr in one load and the x axis once per column,
+ * took 205 instructions instead of 294, and 1005 instead of 1066: by this count, 0.2 us of an H100 for a picture. */
 
 /* ---- 1. portability ---------------------------------------------------------------------------------------------- */
 
 /* Nothing is fused where the compiler can be told so here; before the first include, whose functions are inlined.
- * gcc 12 fuses a * b - c beside a * b + c (vfmaddsub), whatever the flag, when it makes vectors of straight code. */
+ * gcc 12 fuses a * b - c beside a * b + c (vfmaddsub), whatever the flag, when it makes vectors of straight code, and
+ * makes no vectors of a blur's loops once it has jammed two rounds of them into one. */
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #  error "compile without -ffast-math (-Ofast) and its parts, with -ffp-contract=off: pixels would not be the same"
@@ -49,7 +51,7 @@
 #if defined(__clang__)
 #  pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
-#  pragma GCC optimize ("-ffp-contract=off", "-fno-tree-slp-vectorize")
+#  pragma GCC optimize ("-ffp-contract=off", "-fno-tree-slp-vectorize", "-fno-loop-unroll-and-jam")
 #endif
 
 #include "benzina.h"                  /* numbers of filters, types of elements, operations */
@@ -921,178 +923,47 @@ BZI_KERNEL_ONCE_FN bzi_kernel_slot bzi_kernel_with_mean(const bzi_kernel_slot *s
     return local;
 }
 
-/* The rest of this part is what one GPU thread does, in C too, for the tests. For the pictures that hardware decoders
- * give there is a second way through the functions above: the same operations in the same order, but positions of 32
- * bits, Cb and Cr in one load, constants instead of fields, and the x axis once per column when H is axis-aligned. */
+/* The rest of this part is what one GPU thread does, in C too, for the tests. */
 
 /* A thread's first pixel and the stride to its next; x + step_x and y + step_y stay below 2^32. */
 typedef struct bzi_kernel_thread {
     uint32_t x, y, step_x, step_y;
 } bzi_kernel_thread;
 
-/* Two samples of an axis, by their positions in the picture, and the weight of the second. */
-typedef struct bzi_kernel_span {
-    int32_t first, second;
-    float   weight;
-} bzi_kernel_span;
-
-/* Is this 8 bit NV12, not empty, Cb and Cr aligned for one load, its positions and the row stride of the batch small
- * enough for 32 bits? */
-BZI_KERNEL_FN int bzi_kernel_nv12(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+/* Without jitter, clip, sums or a mean picture. kind is a constant: LERP but for nearest, or RAMP, of an axis-aligned
+ * H. The slot is read before the loops, so that what they use stays in registers. */
+BZI_KERNEL_FN void bzi_kernel_usual_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
+                                           bzi_kernel_thread thread, int kind)
 {
-    return slot->depth <= 8 && slot->step[0] == 1 && slot->step[1] == 2 && slot->step[2] == 2 && slot->shift_x == 1 &&
-           slot->shift_y == 1 && slot->plane[1] != 0 && slot->plane[2] == slot->plane[1] + 1 &&
-           slot->pitch[2] == slot->pitch[1] && ((slot->plane[1] | (uint64_t)slot->pitch[1]) & 1) == 0 &&
-           slot->x0 <= slot->x1 && slot->y0 <= slot->y1 && slot->x1 < 1 << 24 && slot->y1 < 1 << 24 &&
-           out->stride_y >= 0 && out->stride_y < 1 << 29;
-}
-
-BZI_KERNEL_FN bzi_kernel_span bzi_kernel_span_of(float position, float last)
-{
-    bzi_kernel_span span;
-    int32_t end = (int32_t)last;
-    span.first  = (int32_t)position;
-    span.second = span.first + 1 < end ? span.first + 1 : end;
-    span.weight = position - (float)span.first;
-    return span;
-}
-
-/* Luma and chroma at picture coordinate t; 0: outside. */
-BZI_KERNEL_FN int bzi_kernel_spans(const bzi_kernel_axis axis[2], float t, bzi_kernel_span span[2])
-{
-    int inside = t >= -0.5f && t <= axis[0].last + 0.5f;
-    t = bzi_kernel_clamp(t, axis[0].last);
-    span[0] = bzi_kernel_span_of(t, axis[0].last);
-    span[1] = bzi_kernel_span_of(bzi_kernel_clamp(t * axis[1].scale + axis[1].offset, axis[1].last), axis[1].last);
-    return inside;
-}
-
-/* Where in an NV12 plane of samples of so many bytes the four samples lie. */
-BZI_KERNEL_FN void bzi_kernel_corners(uint64_t plane, int32_t pitch, int32_t bytes, const bzi_kernel_span *x,
-                                      const bzi_kernel_span *y, const uint8_t *at[4])
-{
-    const uint8_t *first = bzi_kernel_at(plane);
-    const uint8_t *left = first + bytes * x->first, *right = first + bytes * x->second;
-    const int64_t above = bzi_kernel_offset(y->first, pitch), below = bzi_kernel_offset(y->second, pitch);
-    at[0] = left + above;
-    at[1] = right + above;
-    at[2] = left + below;
-    at[3] = right + below;
-}
-
-BZI_KERNEL_FN void bzi_kernel_nv12_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                          const bzi_kernel_span x[2], const bzi_kernel_span y[2], float c[3])
-{
-    const uint8_t *at[4];
-    float four[3][4];
-    bzi_kernel_corners(view->plane[0], slot->pitch[0], 1, &x[0], &y[0], at);
-    for (int i = 0; i < 4; i++)
-        four[0][i] = BZI_KERNEL_READ8(at[i]);
-    bzi_kernel_corners(view->plane[1], slot->pitch[1], 2, &x[1], &y[1], at);
-    for (int i = 0; i < 4; i++) {
-        const uint32_t both = BZI_KERNEL_READ16(at[i]);
-        four[1][i] = (float)(both & 255);
-        four[2][i] = (float)(both >> 8);
+    bzi_kernel_slot local = *slot;
+    bzi_kernel_output no_mean = *out;
+    local.flags &= BZI_KERNEL_COLOR | BZI_KERNEL_GRAY;
+    local.filter = kind == BZI_KERNEL_RAMP && local.filter == BZNA_FILTER_AREA ? BZNA_FILTER_AREA : BZNA_FILTER_LINEAR;
+    if (kind == BZI_KERNEL_RAMP) {
+        local.h[1] = local.h[3] = local.h[6] = local.h[7] = 0.0f;
+        local.h[8] = 1.0f;
+        local.antialias = BZNA_ANTIALIAS_AUTO;
     }
-    for (int p = 0; p < 3; p++)
-        c[p] = bzi_kernel_bilinear(four[p][0], four[p][1], four[p][2], four[p][3], x[p > 0].weight, y[p > 0].weight);
-}
-
-/* Column x of the thread. aligned is a constant: H is affine and h[1], h[3] are 0, so that u is that of any row. */
-BZI_KERNEL_FN void bzi_kernel_nv12_column(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                          const bzi_kernel_output *out, bzi_kernel_thread thread, uint32_t x,
-                                          int aligned)
-{
-    int32_t  size = 1 << bzi_kernel_element_shift(out->dtype), step_y = (int32_t)out->stride_y * size;
-    uint64_t dst = slot->dst + x * (uint64_t)(out->stride_x * size);
-    bzi_kernel_span column[2], row[2];
-    float u, v;
-    bzi_kernel_map_affine(slot->h, (int32_t)x, 0, &u, &v);
-    int inside = bzi_kernel_spans(view->x, u, column);
-    for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y) {
-        float c[3] = { slot->fill[0], slot->fill[1], slot->fill[2] };
-        if (aligned) {                         /* h[3] * x is 0, of whatever sign */
-            v = slot->h[4] * (float)(int32_t)y + slot->h[5];
-        } else {
-            bzi_kernel_map(slot->h, (int32_t)x, (int32_t)y, &u, &v);
-            inside = bzi_kernel_spans(view->x, u, column);
-        }
-        if (bzi_kernel_spans(view->y, v, row) && inside) {
-            bzi_kernel_nv12_sample(slot, view, column, row, c);
-            bzi_kernel_color_convert(slot, slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY), slot->bias, c);
-        }
-        BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_put, dst + (uint64_t)bzi_kernel_offset((int32_t)y, step_y), out, c);
-    }
-}
-
-/* The slot, read before the loops, so that what they use stays in registers; with what bzi_kernel_nv12 has found. */
-BZI_KERNEL_FN bzi_kernel_slot bzi_kernel_known_nv12(const bzi_kernel_slot *slot)
-{
-    bzi_kernel_slot known = *slot;
-    known.step[0] = 1;
-    known.step[1] = 2;
-    known.shift_x = known.shift_y = 1;
-    return known;
-}
-
-BZI_KERNEL_FN void bzi_kernel_nv12_pixels(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
-                                          bzi_kernel_thread thread, int aligned)
-{
-    const bzi_kernel_view view = bzi_kernel_view_of(slot);
-    for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x)
-        bzi_kernel_nv12_column(slot, &view, out, thread, x, aligned);
-}
-
-/* kind is a constant. */
-BZI_KERNEL_FN void bzi_kernel_pixels(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
-                                     bzi_kernel_thread thread, int kind)
-{
-    const bzi_kernel_view view = bzi_kernel_view_of(slot);
-    uint64_t sums[2] = { 0, 0 };
+    no_mean.mean = 0;
+    const bzi_kernel_view view = bzi_kernel_view_of(&local);
     for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x)
         for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y) {
             float c[3];
-            bzi_kernel_pixel(slot, &view, out, kind, (int32_t)x, (int32_t)y, c);
-            bzi_kernel_finish(slot, out, (int32_t)x, (int32_t)y, c, sums);
+            bzi_kernel_pixel(&local, &view, &no_mean, kind, (int32_t)x, (int32_t)y, c);
+            bzi_kernel_store(local.dst, out, (int32_t)x, (int32_t)y, c);
         }
-    bzi_kernel_add_sums(slot, sums);
-}
-
-/* NV12 shrunk by an axis-aligned H. */
-BZI_KERNEL_FN void bzi_kernel_ramp_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
-                                          bzi_kernel_thread thread)
-{
-    bzi_kernel_slot local = bzi_kernel_known_nv12(slot);
-    bzi_kernel_output no_mean = *out;
-    local.h[1] = local.h[3] = local.h[6] = local.h[7] = 0.0f;
-    local.h[8] = 1.0f;
-    local.filter = local.filter == BZNA_FILTER_AREA ? BZNA_FILTER_AREA : BZNA_FILTER_LINEAR;
-    local.antialias = 0;
-    local.depth = 8;
-    local.flags &= BZI_KERNEL_COLOR | BZI_KERNEL_GRAY;
-    no_mean.mean = 0;
-    bzi_kernel_pixels(&local, &no_mean, thread, BZI_KERNEL_RAMP);
-}
-
-BZI_KERNEL_FN void bzi_kernel_nv12_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
-                                          bzi_kernel_thread thread)
-{
-    const bzi_kernel_slot local = bzi_kernel_known_nv12(slot);
-    if (bzi_kernel_aligned(local.h))
-        bzi_kernel_nv12_pixels(&local, out, thread, 1);
-    else
-        bzi_kernel_nv12_pixels(&local, out, thread, 0);
 }
 
 BZI_KERNEL_FN void bzi_kernel_linear_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
                                             bzi_kernel_thread thread)
 {
-    bzi_kernel_slot local = *slot;             /* read before the loops: what they use then stays in registers */
-    bzi_kernel_output no_mean = *out;
-    local.filter = BZNA_FILTER_LINEAR;
-    local.flags &= BZI_KERNEL_COLOR | BZI_KERNEL_GRAY;
-    no_mean.mean = 0;
-    bzi_kernel_pixels(&local, &no_mean, thread, BZI_KERNEL_LERP);
+    bzi_kernel_usual_thread(slot, out, thread, BZI_KERNEL_LERP);
+}
+
+BZI_KERNEL_FN void bzi_kernel_ramp_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
+                                          bzi_kernel_thread thread)
+{
+    bzi_kernel_usual_thread(slot, out, thread, BZI_KERNEL_RAMP);
 }
 
 /* 0, as no flag is the highest bit. Compilers do not know that, and so cannot read what this picks out before the
@@ -1120,24 +991,23 @@ BZI_KERNEL_FN void bzi_kernel_any_thread(const bzi_kernel_slot *slot, const bzi_
     bzi_kernel_add_sums(&local, sums);
 }
 
-/* The kernels, each with the registers that it needs, and which of them a slot is for. Linear: of two samples an axis,
- * without a mean picture or jitter. TWO: as many registers as let a multiprocessor have two blocks of 256 threads. */
+/* The kernels, each with the registers that it needs, and which of them a slot is for. TWO: as many registers as let a
+ * multiprocessor have two blocks of 256 threads. */
 #define BZI_KERNELS(X)                                                                                                 \
-    X(bzi_kernel_warp_nv12, bzi_kernel_nv12_thread, )          /* 8 bit NV12, linear */                                \
-    X(bzi_kernel_warp_nv12_ramp, bzi_kernel_ramp_thread, )     /* the same, shrunk by an axis-aligned H */             \
-    X(bzi_kernel_warp_linear, bzi_kernel_linear_thread, )      /* any format, linear */                                \
+    X(bzi_kernel_warp_linear, bzi_kernel_linear_thread, )      /* two samples an axis */                               \
+    X(bzi_kernel_warp_ramp, bzi_kernel_ramp_thread, )          /* more of them, by an axis-aligned H */                \
     X(bzi_kernel_warp_any, bzi_kernel_any_thread, BZI_KERNEL_TWO)
-enum { BZI_KERNEL_NV12, BZI_KERNEL_NV12_RAMP, BZI_KERNEL_ANY_LINEAR, BZI_KERNEL_ANY, BZI_KERNEL_COUNT };
+enum { BZI_KERNEL_OF_LERP, BZI_KERNEL_OF_RAMP, BZI_KERNEL_ANY, BZI_KERNEL_COUNT };
 
 BZI_KERNEL_FN int bzi_kernel_of(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
-    const int nv12 = bzi_kernel_nv12(slot, out), kind = bzi_kernel_view_of(slot).kind;
+    const int kind = bzi_kernel_view_of(slot).kind;
     if (out->mean || slot->filter == BZNA_FILTER_NEAREST || (slot->flags & (BZI_KERNEL_JITTER | BZI_KERNEL_CLIP)) ||
-        slot->antialias == BZNA_ANTIALIAS_ROUND)
+        slot->antialias == BZNA_ANTIALIAS_ROUND || kind == BZI_KERNEL_SHARP)
         return BZI_KERNEL_ANY;
     if (kind == BZI_KERNEL_LERP)
-        return nv12 ? BZI_KERNEL_NV12 : BZI_KERNEL_ANY_LINEAR;
-    return nv12 && kind == BZI_KERNEL_RAMP && bzi_kernel_aligned(slot->h) ? BZI_KERNEL_NV12_RAMP : BZI_KERNEL_ANY;
+        return BZI_KERNEL_OF_LERP;
+    return bzi_kernel_aligned(slot->h) ? BZI_KERNEL_OF_RAMP : BZI_KERNEL_ANY;
 }
 
 
@@ -2636,40 +2506,36 @@ BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kerne
  * composed, and samples go through them where the next pass reads them. A view has the passes of what was drawn for it,
  * and no others.
  *
- * The threads of a block share histograms, and tiles with what surrounds them, so that a sample is read from global
- * memory once for each tile that it is in or beside, and nothing is added up there: each block counts the samples of
+ * The threads of a block share histograms, and nothing is added up in global memory: each block counts the samples of
  * some consecutive pixels, and who makes tables adds those parts up.
  *
  * Arithmetic and rounding are those of torchvision's functions for uint8 tensors, in float32: blends are truncated, a
  * Gaussian blur is rounded once, here at 1/256 between its two directions, too.
  *
  * Instructions of PTX a pixel of 224 x 224, and loads and stores of global memory, as build/tests/test_ptx counts and
- * limits them. Behind them, the same where each thread reads what it needs from global memory, and adds up there:
+ * limits them:
  *
- *     tally         54.3    3.00  0.20       101    3.00  3.02
- *     table         19.3    0.20  0.02        88    3.92  0.02    of an operation that needs a tally
- *     map          111.2    3.00  3.00                            saturation
- *     sharpen      249.7    3.39  3.00       289   26.57  3.00
- *     blur        1071.5    8.54  3.00      2464  138.00  6.00    kernel of 23 x 23
- *     cover         71.6    0.00  0.00                            a small rectangle
- *     finish        98.0    3.00  3.00
+ *     tally           55.2    3.00  0.20
+ *     table           90.2    0.20  0.02    of an operation that needs a tally
+ *     mix            102.0    3.00  3.00    saturation
+ *     sharpen        331.2   26.57  3.00
+ *     blur, rows    1744.2   69.00  3.00    kernel of 23 x 23
+ *     blur, columns 1573.2   69.00  3.00
+ *     cover           79.3    0.00  0.26    a small rectangle
+ *     finish          95.2    3.00  3.00
  *
- * 62 registers (ptxas 13.0, sm_75 and sm_80; 61 for sm_90) and 15168 bytes of shared memory: four blocks of 256 threads
- * a multiprocessor, also where that has 64 KiB. Blurs keep windows of four samples in registers, so that a weight costs
- * two loads of shared memory for four samples; unrolled by four they would take 69 registers for a tenth fewer
- * instructions. */
+ * 56 registers for sm_90, 54 for sm_80 and 50 for sm_75 (ptxas 13.0), and 3072 bytes of shared memory: at least four
+ * blocks of 256 threads a multiprocessor. Tiles in shared memory would take a third of a blur's instructions and a
+ * sixteenth of its loads: by this count, 4 us of an H100 for a blurred picture. */
 
 #define BZI_KERNEL_TABLE 256          /* entries of a table, and bins of a histogram, of a channel */
 #define BZI_KERNEL_PART 4096          /* consecutive pixels whose histograms a block makes */
-#define BZI_KERNEL_TILE 32            /* columns and rows of a tile, whose neighbors a block looks at */
 #define BZI_KERNEL_RADIUS 31          /* of a blur, at most */
-#define BZI_KERNEL_BESIDE 32          /* samples that a row has before and behind it where it is blurred */
-#define BZI_KERNEL_REACH (BZI_KERNEL_TILE + 2 * BZI_KERNEL_RADIUS)      /* columns and rows of a tile and around it */
 
 typedef struct bzi_kernel_op {
     uint32_t kind;
-    uint32_t bits;            /* POSTERIZE: those that are kept; BLUR: radius; SHUFFLE: channels, R's first, of 2 bits
-                               * each; what covers pixels: the mean picture is subtracted from it */
+    uint32_t bits;            /* POSTERIZE: those that are kept; BLUR: radius, less than a side; SHUFFLE: channels, R's
+                               * first, of 2 bits each; what covers pixels: the mean picture is subtracted from it */
     float    a[3];            /* blends: the sample's share, the other's share; BLUR: exp(-1 / (2 sigma^2)); LIGHTING:
                                * for each channel; SOLARIZE, SOLARIZE_ADD, HUE, GAMMA: the magnitude; what covers
                                * pixels: the color, in OUTPUT units */
@@ -2686,7 +2552,7 @@ typedef struct bzi_kernel_pass {
     float    bias[3], scale[3], luma[3];
     uint32_t flags;           /* BZI_KERNEL_GRAY, _SWAP */
     uint32_t kind;            /* BZI_KERNEL_PASS_... */
-    uint32_t first, end;      /* of op, those that the pass does */
+    uint32_t first, end;      /* of op: the pass does the first; COVER: all of them */
     uint32_t pixels;          /* so many of op change pixels, the rest covers them */
     bzi_kernel_op op[BZNA_OPERATIONS_MAX];
 } bzi_kernel_pass;
@@ -2699,37 +2565,21 @@ BZI_KERNEL_ASSERT(sizeof(bzi_kernel_op) == 48);
 BZI_KERNEL_ASSERT(sizeof(bzi_kernel_pass) == 472);
 BZI_KERNEL_ASSERT(sizeof(bzi_kernel_passes) + sizeof(bzi_kernel_output) <= 4096);
 
-/* Kinds of passes. */
+/* Kinds of passes. The first two are followed by another one of the same operation. */
 enum {
-    BZI_KERNEL_PASS_TALLY,            /* histograms of src, or one of its grays, as the operation first needs */
-    BZI_KERNEL_PASS_TABLE,            /* operations first..end - 1 on tables, to dst */
-    BZI_KERNEL_PASS_MAP,              /* operations that mix channels, from src to dst */
+    BZI_KERNEL_PASS_TALLY,            /* histograms of src, or one of its grays */
+    BZI_KERNEL_PASS_BLUR_ROWS,        /* from src to lines: planes of uint16_t, in 1/256 */
+    BZI_KERNEL_PASS_BLUR_COLUMNS,     /* from lines */
+    BZI_KERNEL_PASS_TABLE,            /* tables to dst */
+    BZI_KERNEL_PASS_MIX,              /* what mixes channels, from src to dst */
     BZI_KERNEL_PASS_SHARPEN,
-    BZI_KERNEL_PASS_BLUR,
     BZI_KERNEL_PASS_FINISH,           /* from src to the batch */
     BZI_KERNEL_PASS_COVER             /* what covers pixels, in the batch */
 };
 
-/* What the threads of a block share, in one pass or another. In C one thread is the block, and the grid. */
-typedef union bzi_kernel_shared {
-    uint32_t counts[3 * BZI_KERNEL_TABLE];
-    struct {
-        uint64_t sum[2][BZI_KERNEL_TABLE];          /* of the first bins of a histogram, made from one to the other */
-        uint32_t least, most;                       /* samples that occur */
-    } table;
-    struct {
-        float    weight[BZI_KERNEL_RADIUS + 1];     /* of a blur, by distance from the middle; [0]: 1 by their sum */
-        uint16_t row[BZI_KERNEL_REACH][BZI_KERNEL_TILE];            /* blurred along x */
-        uint8_t  sample[BZI_KERNEL_REACH][BZI_KERNEL_REACH + 2];    /* as they are */
-    } tile;
-} bzi_kernel_shared;
-
-BZI_KERNEL_ASSERT(sizeof(bzi_kernel_shared) <= 16384);              /* four blocks, of the 64 KiB that some GPUs have */
-
-/* A thread's place among those that share. */
+/* A thread's place among those of a block, which share histograms. In C one thread is the block, and the grid. */
 typedef struct bzi_kernel_block {
-    bzi_kernel_shared *shared;
-    bzi_kernel_thread at;             /* x and y in the block */
+    uint32_t *shared;                 /* 3 * BZI_KERNEL_TABLE */
     uint32_t thread, threads;         /* its number, and how many there are */
     uint32_t number, blocks;          /* the block's, likewise */
 } bzi_kernel_block;
@@ -2767,13 +2617,28 @@ BZI_KERNEL_FN uint32_t bzi_kernel_blend(const bzi_kernel_op *op, uint32_t value,
 
 /* --- Tables --- */
 
-/* What the histogram of a channel says about an entry. */
+/* What a histogram says. */
 typedef struct bzi_kernel_stats {
+    const uint32_t *bins;
     uint32_t least, most;             /* samples that occur */
-    uint32_t total, at_most;          /* samples; those that are equal to most */
-    uint32_t below;                   /* those below the entry's */
-    float    mean;                    /* of grays */
+    uint32_t total;                   /* samples */
+    float    mean;
 } bzi_kernel_stats;
+
+BZI_KERNEL_FN bzi_kernel_stats bzi_kernel_stats_of(const uint32_t *bins)
+{
+    bzi_kernel_stats stats = { bins, 0, 0, 0, 0.0f };
+    uint64_t sum = 0;
+    BZI_KERNEL_ROLLED
+    for (uint32_t i = 0; i < BZI_KERNEL_TABLE; i++) {
+        stats.least = stats.total ? stats.least : i;
+        stats.most = bins[i] ? i : stats.most;
+        stats.total += bins[i];
+        sum += (uint64_t)bins[i] * i;
+    }
+    stats.mean = (float)(int64_t)sum / bzi_kernel_real(stats.total);
+    return stats;
+}
 
 /* The square root, rounded to nearest. */
 BZI_KERNEL_FN float bzi_kernel_root(float value)
@@ -2810,8 +2675,12 @@ BZI_KERNEL_FN float bzi_kernel_power(float x, float e)
 /* torchvision's equalize: (samples below, and half a step) / step. */
 BZI_KERNEL_FN uint32_t bzi_kernel_equalize(uint32_t value, const bzi_kernel_stats *stats)
 {
-    const uint32_t step = (stats->total - stats->at_most) / 255;
-    const uint32_t level = step && value ? (stats->below + step / 2) / step : 0;
+    const uint32_t step = (stats->total - stats->bins[stats->most]) / 255;
+    uint32_t below = step / 2;
+    BZI_KERNEL_ROLLED
+    for (uint32_t i = 0; i < value; i++)
+        below += stats->bins[i];
+    const uint32_t level = step && value ? below / step : 0;
     return !step ? value : level < 255 ? level : 255;
 }
 
@@ -2859,95 +2728,40 @@ BZI_KERNEL_FN uint32_t bzi_kernel_parts(const bzi_kernel_output *out)
     return (uint32_t)((bzi_kernel_plane_bytes(out) + BZI_KERNEL_PART - 1) / BZI_KERNEL_PART);
 }
 
-/* Sums of a channel's bins 0 .. i, in shared->table.sum[0][i], and which bins are the first and the last that count
- * anything. Grays: of bins times their number. */
-BZI_KERNEL_FN void bzi_kernel_sum_up(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                     bzi_kernel_block block, uint32_t c, int is_gray)
-{
-    uint64_t (*sum)[BZI_KERNEL_TABLE] = block.shared->table.sum;
-    const float *counts = (const float *)(uintptr_t)pass->counts + (is_gray ? 0 : c * BZI_KERNEL_TABLE);  /* bits */
-    const uint32_t parts = bzi_kernel_parts(out);
-    for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE; i += block.threads) {
-        uint64_t count = 0;
-        BZI_KERNEL_ROLLED
-        for (uint32_t part = 0; part < parts; part++)
-            count += bzi_kernel_bits(BZI_KERNEL_READF(counts + (3 * part * BZI_KERNEL_TABLE + i)));
-        sum[0][i] = is_gray ? count * i : count;
-    }
-    BZI_KERNEL_SYNC();
-    BZI_KERNEL_ROLLED
-    for (uint32_t k = 0; k < 8; k++) {
-        for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE; i += block.threads)
-            sum[~k & 1][i] = sum[k & 1][i] + (i >= 1u << k ? sum[k & 1][i - (1u << k)] : 0);
-        BZI_KERNEL_SYNC();
-    }
-    for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE && !is_gray; i += block.threads) {
-        const uint64_t below = i ? sum[0][i - 1] : 0;
-        if (below == 0 && sum[0][i])
-            block.shared->table.least = i;
-        if (below < sum[0][i] && sum[0][i] == sum[0][BZI_KERNEL_TABLE - 1])
-            block.shared->table.most = i;
-    }
-    BZI_KERNEL_SYNC();
-}
-
-/* The statistics that an operation needs for a sample, from those sums. */
-BZI_KERNEL_FN bzi_kernel_stats bzi_kernel_stats_of(const bzi_kernel_shared *shared, const bzi_kernel_output *out,
-                                                   uint32_t value, int is_gray)
-{
-    const uint64_t *sum = shared->table.sum[0], total = sum[BZI_KERNEL_TABLE - 1];
-    bzi_kernel_stats stats = { 0, 0, 0, 0, 0, 0.0f };
-    if (is_gray) {
-        stats.mean = (float)(int64_t)total / (float)bzi_kernel_plane_bytes(out);
-        return stats;
-    }
-    stats.least = shared->table.least;
-    stats.most = shared->table.most;
-    stats.total = (uint32_t)total;
-    stats.at_most = (uint32_t)(total - (stats.most ? sum[stats.most - 1] : 0));
-    stats.below = (uint32_t)(value ? sum[value - 1] : 0);
-    return stats;
-}
-
-/* Entry i of channel c, where sums are those of the channel. */
-BZI_KERNEL_FN void bzi_kernel_make_entry(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                         const bzi_kernel_shared *shared, uint32_t c, uint32_t i)
-{
-    const uint8_t *from = bzi_kernel_at(pass->tables);
-    uint8_t BZI_KERNEL_GLOBAL *to = (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
-    const uint32_t kind = pass->op[pass->first].kind, at = c * BZI_KERNEL_TABLE + i;
-    uint32_t value = from ? BZI_KERNEL_READ8(from + at) : i;
-    bzi_kernel_stats stats = { 0, 0, 0, 0, 0, 0.0f };
-    if (bzi_kernel_counts(kind))
-        stats = bzi_kernel_stats_of(shared, out, value, bzi_kernel_is_gray(kind));
-    BZI_KERNEL_ROLLED
-    for (uint32_t k = pass->first; k < pass->end; k++)
-        value = bzi_kernel_entry(&pass->op[k], (int)c, value, &stats);
-    to[at] = (uint8_t)value;
-}
-
 /* Tables: a block makes a channel's. */
 BZI_KERNEL_FN void bzi_kernel_pass_table(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
                                          bzi_kernel_block block)
 {
-    const uint32_t kind = pass->op[pass->first].kind;
+    const bzi_kernel_op *op = &pass->op[pass->first];
+    const uint32_t parts = bzi_kernel_counts(op->kind) ? bzi_kernel_parts(out) : 0;
     for (uint32_t c = block.number; c < 3; c += block.blocks) {
-        if (bzi_kernel_counts(kind))
-            bzi_kernel_sum_up(pass, out, block, c, bzi_kernel_is_gray(kind));
+        const uint32_t at = c * BZI_KERNEL_TABLE;
+        const float *counts = (const float *)(uintptr_t)pass->counts + (bzi_kernel_is_gray(op->kind) ? 0 : at);
+        const uint8_t *from = bzi_kernel_at(pass->tables) + at;
+        uint8_t BZI_KERNEL_GLOBAL *to = (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst + at;
+        bzi_kernel_stats stats = { block.shared, 0, 0, 0, 0.0f };
+        for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE && parts; i += block.threads) {
+            uint32_t count = 0;
+            BZI_KERNEL_ROLLED
+            for (uint32_t part = 0; part < parts; part++)
+                count += bzi_kernel_bits(BZI_KERNEL_READF(counts + (3 * part * BZI_KERNEL_TABLE + i)));
+            block.shared[i] = count;
+        }
+        BZI_KERNEL_SYNC();
+        if (parts)
+            stats = bzi_kernel_stats_of(block.shared);
         for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE; i += block.threads)
-            bzi_kernel_make_entry(pass, out, block.shared, c, i);
-        BZI_KERNEL_SYNC();                          /* the next channel's sums take the place of these */
+            to[i] = (uint8_t)bzi_kernel_entry(op, (int)c, pass->tables ? BZI_KERNEL_READ8(from + i) : i, &stats);
+        BZI_KERNEL_SYNC();                          /* the next channel's counts take the place of these */
     }
 }
 
-/* --- Counts --- */
-
-BZI_KERNEL_FN void bzi_kernel_add_count(bzi_kernel_shared *shared, uint32_t bin)
+BZI_KERNEL_FN void bzi_kernel_add_count(uint32_t *bin)
 {
 #if BZI_KERNEL_CUDA
-    __asm__ volatile("red.shared.add.u32 [%0], 1;" : : "l"(BZI_KERNEL_SHARED_ADDRESS(&shared->counts[bin])) : "memory");
+    __asm__ volatile("red.shared.add.u32 [%0], 1;" : : "l"(BZI_KERNEL_SHARED_ADDRESS(bin)) : "memory");
 #else
-    shared->counts[bin]++;
+    ++*bin;
 #endif
 }
 
@@ -2963,20 +2777,20 @@ BZI_KERNEL_FN void bzi_kernel_pass_tally(const bzi_kernel_pass *pass, const bzi_
         const int64_t first = (int64_t)part * BZI_KERNEL_PART, rest = bzi_kernel_plane_bytes(out) - first;
         const uint32_t count = rest < BZI_KERNEL_PART ? (uint32_t)rest : BZI_KERNEL_PART;
         for (uint32_t i = block.thread; i < bins; i += block.threads)
-            block.shared->counts[i] = 0;
+            block.shared[i] = 0;
         BZI_KERNEL_SYNC();
         for (uint32_t i = block.thread; i < count; i += block.threads) {
             uint32_t v[3];
             for (int c = 0; c < 3; c++)
                 v[c] = bzi_kernel_take8(pass, out, c, first + i);
             if (is_gray)
-                bzi_kernel_add_count(block.shared, bzi_kernel_gray8(v));
+                bzi_kernel_add_count(&block.shared[bzi_kernel_gray8(v)]);
             for (uint32_t c = 0; c < 3 && !is_gray; c++)
-                bzi_kernel_add_count(block.shared, c * BZI_KERNEL_TABLE + v[c]);
+                bzi_kernel_add_count(&block.shared[c * BZI_KERNEL_TABLE + v[c]]);
         }
         BZI_KERNEL_SYNC();
         for (uint32_t i = block.thread; i < bins; i += block.threads)
-            to[i] = block.shared->counts[i];        /* and the same thread makes that 0 for the next part */
+            to[i] = block.shared[i];                /* and the same thread makes that 0 for the next part */
     }
 }
 
@@ -3022,207 +2836,80 @@ BZI_KERNEL_FN void bzi_kernel_mix_channels(const bzi_kernel_op *op, uint32_t kin
 
 /* --- Neighbors --- */
 
-/* The sum of nine samples, of which the middle one counts 5 times, by 13, rounded; no such quotient is a half. The
- * product has the quotient by 26 of all such sums. */
+/* The sum of nine samples, of which the middle one counts 5 times, by 13, rounded; no such quotient is a half. */
 BZI_KERNEL_FN uint32_t bzi_kernel_smooth(uint32_t nine, uint32_t middle)
 {
-    return (2 * (nine + 4 * middle) + 13) * 40330 >> 20;
+    return (uint16_t)(2 * (nine + 4 * middle) + 13) / 26u;
 }
 
-/* The weights of a Gaussian blur, from the middle on: 1, q, q^4, q^9, ... Begin with weight q and step q^3. */
+/* A sample, sharpened: the borders of the picture keep theirs. */
+BZI_KERNEL_FN uint32_t bzi_kernel_sharpen(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int c, int32_t x,
+                                          int32_t y)
+{
+    const int64_t at = (int64_t)y * out->width + x;
+    const uint32_t value = bzi_kernel_take8(pass, out, c, at);
+    uint32_t nine = 0, smooth = value;
+    if (x > 0 && x < out->width - 1 && y > 0 && y < out->height - 1) {
+        for (int32_t i = 0; i < 9; i++)
+            nine += bzi_kernel_take8(pass, out, c, at + (i / 3 - 1) * (int64_t)out->width + (i % 3 - 1));
+        smooth = bzi_kernel_smooth(nine, value);
+    }
+    return bzi_kernel_blend(&pass->op[pass->first], value, bzi_kernel_real(smooth));
+}
+
+/* The weights of a Gaussian blur, from the middle on: 1, q, q^4, q^9, ... Begin with weight q, step q^3 and the sum of
+ * all weights so far. */
 typedef struct bzi_kernel_bell {
-    float weight, step, ratio;
+    float weight, step, ratio, sum;
 } bzi_kernel_bell;
 
 BZI_KERNEL_FN bzi_kernel_bell bzi_kernel_bell_of(const bzi_kernel_op *op)
 {
     const float q = op->a[0];
-    const bzi_kernel_bell bell = { q, q * q * q, q * q };
+    const bzi_kernel_bell bell = { q, q * q * q, q * q, 1.0f };
     return bell;
 }
 
 BZI_KERNEL_FN void bzi_kernel_bell_next(bzi_kernel_bell *bell)
 {
+    bell->sum += 2.0f * bell->weight;
     bell->weight *= bell->step;
     bell->step *= bell->ratio;
 }
 
-/* 1 by the sum of all weights. */
-BZI_KERNEL_FN float bzi_kernel_bell_norm(const bzi_kernel_op *op)
-{
-    bzi_kernel_bell bell = bzi_kernel_bell_of(op);
-    float sum = 1.0f;
-    BZI_KERNEL_ROLLED
-    for (uint32_t k = 1; k <= op->bits; k++, bzi_kernel_bell_next(&bell))
-        sum += 2.0f * bell.weight;
-    return 1.0f / sum;
-}
-
 /* What the horizontal direction stores, and the vertical one. */
 BZI_KERNEL_FN uint16_t bzi_kernel_fixed(float value) { return (uint16_t)(int32_t)(value * 256.0f + 0.5f); }
-BZI_KERNEL_FN float bzi_kernel_unfixed(float value) { return value * 0.00390625f; }
+BZI_KERNEL_FN uint8_t bzi_kernel_unfixed(float value) { return bzi_kernel_byte(value * 0.00390625f); }
 
-/* A tile of a plane, and of what surrounds it. */
-typedef struct bzi_kernel_tile {
-    const uint8_t *src, *table;       /* of the plane; table NULL: samples are taken as they are */
-    uint8_t BZI_KERNEL_GLOBAL *dst;
-    int32_t width, height;            /* of the plane */
-    int32_t x, y;                     /* of the tile's first sample */
-    int32_t radius;                   /* columns and rows around it */
-} bzi_kernel_tile;
-
-/* Borders are reflected, without repeating the last sample. Beyond the plane by more than the radius, where a tile ends
- * outside, is any sample. */
-BZI_KERNEL_FN int32_t bzi_kernel_tile_inside(int32_t i, int32_t last)
+/* Borders are reflected, without repeating the last sample. */
+BZI_KERNEL_FN int32_t bzi_kernel_reflect(int32_t i, int32_t last)
 {
-    i = i < 0 ? -i : i;
-    i = i > last ? 2 * last - i : i;
-    return i > 0 ? i : 0;
+    i = last - (i < 0 ? -i : i);
+    return last - (i < 0 ? -i : i);
 }
 
-/* Samples of a tile and around it to shared memory. */
-BZI_KERNEL_FN void bzi_kernel_tile_load(const bzi_kernel_tile *tile, bzi_kernel_block block)
+/* A sample of a row, or of a column of lines, which a blur adds to that of x, y: k behind it. */
+BZI_KERNEL_FN uint32_t bzi_kernel_blur_take(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int c, int32_t x,
+                                            int32_t y, int32_t k)
 {
-    const int32_t side = BZI_KERNEL_TILE + 2 * tile->radius;
-    for (int32_t x = (int32_t)block.at.x; x < side; x += (int32_t)block.at.step_x) {
-        const int32_t column = bzi_kernel_tile_inside(tile->x - tile->radius + x, tile->width - 1);
-        BZI_KERNEL_ROLLED
-        for (int32_t y = (int32_t)block.at.y; y < side; y += (int32_t)block.at.step_y) {
-            const int32_t row = bzi_kernel_tile_inside(tile->y - tile->radius + y, tile->height - 1);
-            const uint8_t value = BZI_KERNEL_READ8(tile->src + ((int64_t)row * tile->width + column));
-            block.shared->tile.sample[y][x] = tile->table ? BZI_KERNEL_READ8(tile->table + value) : value;
-        }
-    }
+    const int64_t row = bzi_kernel_reflect(y + k, out->height - 1), plane = c * bzi_kernel_plane_bytes(out);
+    if (pass->kind == BZI_KERNEL_PASS_BLUR_COLUMNS)
+        return BZI_KERNEL_READ16(bzi_kernel_at(pass->src) + 2 * (plane + row * out->width + x));
+    return bzi_kernel_take8(pass, out, c, (int64_t)y * out->width + bzi_kernel_reflect(x + k, out->width - 1));
 }
 
-/* Four samples of a column of a tile, which may be beyond the plane. */
-BZI_KERNEL_FN void bzi_kernel_tile_put(const bzi_kernel_tile *tile, uint32_t x, uint32_t y, const uint32_t four[4])
-{
-    const int32_t column = tile->x + (int32_t)x, row = tile->y + (int32_t)y;
-    uint8_t BZI_KERNEL_GLOBAL *to = tile->dst + ((int64_t)row * tile->width + column);
-    for (int32_t i = 0; i < 4; i++, to += tile->width)
-        if (column < tile->width && row + i < tile->height)
-            *to = (uint8_t)four[i];
-}
-
-BZI_KERNEL_FN void bzi_kernel_tile_sharpen(const bzi_kernel_op *op, const bzi_kernel_tile *tile, bzi_kernel_block block)
-{
-    const int is_small = tile->width < 3 || tile->height < 3;
-    const float share = is_small ? 1.0f : op->a[0], other = is_small ? 0.0f : op->a[1];
-    BZI_KERNEL_ROLLED
-    for (uint32_t i = block.thread; i < BZI_KERNEL_TILE * BZI_KERNEL_TILE / 4; i += block.threads) {
-        const uint32_t x = i % BZI_KERNEL_TILE, y = i / BZI_KERNEL_TILE * 4;
-        const int32_t column = tile->x + (int32_t)x, row = tile->y + (int32_t)y;
-        uint32_t three[6], middle[6], four[4];
-        for (uint32_t k = 0; k < 6; k++) {
-            const uint8_t *at = &block.shared->tile.sample[y + k][x];
-            middle[k] = at[1];
-            three[k] = at[0] + middle[k] + at[2];
-        }
-        for (uint32_t k = 0; k < 4; k++) {
-            const uint32_t value = middle[k + 1], nine = three[k] + three[k + 1] + three[k + 2];
-            const int is_inside = (uint32_t)(column - 1) < (uint32_t)(tile->width - 2) &&      /* if not small */
-                                  (uint32_t)(row - 1) + k < (uint32_t)(tile->height - 2);
-            const uint32_t smooth = is_inside ? bzi_kernel_smooth(nine, value) : value;
-            four[k] = bzi_kernel_truncate(share * bzi_kernel_real(value) + other * bzi_kernel_real(smooth));
-        }
-        bzi_kernel_tile_put(tile, x, y, four);
-    }
-}
-
-/* The weights of a blur, by one thread. */
-BZI_KERNEL_FN void bzi_kernel_weights(const bzi_kernel_op *op, bzi_kernel_shared *shared)
-{
-    bzi_kernel_bell bell = bzi_kernel_bell_of(op);
-    shared->tile.weight[0] = bzi_kernel_bell_norm(op);
-    BZI_KERNEL_ROLLED
-    for (uint32_t k = 1; k <= op->bits; k++, bzi_kernel_bell_next(&bell))
-        shared->tile.weight[k] = bell.weight;
-}
-
-/* A sample of a tile, or one that was blurred along x: i behind `at`, in the direction of the blur. */
-BZI_KERNEL_FN float bzi_kernel_tile_take(const uint8_t *at, int32_t i, int is_vertical)
-{
-    return is_vertical ? (float)((const uint16_t *)(const void *)at)[i * BZI_KERNEL_TILE] : (float)at[i];
-}
-
-/* Blurs four samples, the first of which is at `at`. Their neighbors at either side are four too, of which one is new
- * with each step. is_vertical is a constant. */
-BZI_KERNEL_FN void bzi_kernel_tile_four(const bzi_kernel_shared *shared, const uint8_t *at, int32_t radius,
-                                        int is_vertical, float four[4])
-{
-    float low[4], high[4];
-    for (int32_t i = 0; i < 4; i++)
-        four[i] = low[i] = high[i] = bzi_kernel_tile_take(at, i, is_vertical);
-    BZI_KERNEL_ROLLED
-    for (int32_t k = 1; k <= radius; k++) {
-        const float weight = shared->tile.weight[k];
-        for (int32_t i = 0; i < 3; i++) {
-            low[3 - i] = low[2 - i];
-            high[i] = high[i + 1];
-        }
-        low[0] = bzi_kernel_tile_take(at, -k, is_vertical);
-        high[3] = bzi_kernel_tile_take(at, 3 + k, is_vertical);
-        for (int32_t i = 0; i < 4; i++)
-            four[i] += weight * (low[i] + high[i]);
-    }
-    for (int32_t i = 0; i < 4; i++)
-        four[i] *= shared->tile.weight[0];
-}
-
-/* Rows of a tile and of what is above and below it, then its columns. A thread does four samples of either. */
-BZI_KERNEL_FN void bzi_kernel_tile_blur(const bzi_kernel_tile *tile, bzi_kernel_block block)
-{
-    const uint32_t radius = (uint32_t)tile->radius, rows = BZI_KERNEL_TILE + 2 * radius;
-    float four[4];
-    BZI_KERNEL_ROLLED
-    for (uint32_t i = block.thread; i < BZI_KERNEL_TILE / 4 * rows; i += block.threads) {
-        const uint32_t x = i % (BZI_KERNEL_TILE / 4) * 4, y = i / (BZI_KERNEL_TILE / 4);
-        bzi_kernel_tile_four(block.shared, &block.shared->tile.sample[y][x + radius], tile->radius, 0, four);
-        for (uint32_t k = 0; k < 4; k++)
-            block.shared->tile.row[y][x + k] = bzi_kernel_fixed(four[k]);
-    }
-    BZI_KERNEL_SYNC();
-    BZI_KERNEL_ROLLED
-    for (uint32_t i = block.thread; i < BZI_KERNEL_TILE * BZI_KERNEL_TILE / 4; i += block.threads) {
-        const uint32_t x = i % BZI_KERNEL_TILE, y = i / BZI_KERNEL_TILE * 4;
-        const uint16_t *row = &block.shared->tile.row[y + radius][x];
-        uint32_t bytes[4];
-        bzi_kernel_tile_four(block.shared, (const uint8_t *)(const void *)row, tile->radius, 1, four);
-        for (uint32_t k = 0; k < 4; k++)
-            bytes[k] = bzi_kernel_byte(bzi_kernel_unfixed(four[k]));
-        bzi_kernel_tile_put(tile, x, y, bytes);
-    }
-}
-
-/* Operations that look at neighbors: a block does tiles, a channel after the other. */
-BZI_KERNEL_FN void bzi_kernel_pass_tiles(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                         bzi_kernel_block block)
+/* A sample, blurred along x or y. */
+BZI_KERNEL_FN float bzi_kernel_blur(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int c, int32_t x,
+                                    int32_t y)
 {
     const bzi_kernel_op *op = &pass->op[pass->first];
-    const int is_blur = pass->kind == BZI_KERNEL_PASS_BLUR;
-    const uint32_t across = ((uint32_t)out->width + BZI_KERNEL_TILE - 1) / BZI_KERNEL_TILE;
-    const uint32_t tiles = ((uint32_t)out->height + BZI_KERNEL_TILE - 1) / BZI_KERNEL_TILE * across;
-    if (is_blur && block.thread == 0)
-        bzi_kernel_weights(op, block.shared);
-    for (uint32_t i = block.number; i < tiles; i += block.blocks)
-        BZI_KERNEL_ROLLED
-        for (int64_t c = 0; c < 3; c++) {
-            const int64_t plane = c * bzi_kernel_plane_bytes(out);
-            const bzi_kernel_tile tile = {
-                bzi_kernel_at(pass->src) + plane, pass->tables ? bzi_kernel_at(pass->tables) + c * BZI_KERNEL_TABLE : 0,
-                (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst + plane, out->width, out->height,
-                (int32_t)(i % across * BZI_KERNEL_TILE), (int32_t)(i / across * BZI_KERNEL_TILE),
-                is_blur ? (int32_t)op->bits : 1
-            };
-            bzi_kernel_tile_load(&tile, block);
-            BZI_KERNEL_SYNC();
-            if (is_blur)
-                bzi_kernel_tile_blur(&tile, block);
-            else
-                bzi_kernel_tile_sharpen(op, &tile, block);
-            BZI_KERNEL_SYNC();                      /* the next tile takes the place of this one */
-        }
+    bzi_kernel_bell bell = bzi_kernel_bell_of(op);
+    float sum = bzi_kernel_real(bzi_kernel_blur_take(pass, out, c, x, y, 0));
+    BZI_KERNEL_ROLLED
+    for (int32_t k = 1; k <= (int32_t)op->bits; k++, bzi_kernel_bell_next(&bell))
+        sum += bell.weight * bzi_kernel_real(bzi_kernel_blur_take(pass, out, c, x, y, -k) +
+                                             bzi_kernel_blur_take(pass, out, c, x, y, k));
+    return sum * (1.0f / bell.sum);
 }
 
 /* --- The batch --- */
@@ -3262,82 +2949,104 @@ BZI_KERNEL_FN void bzi_kernel_noise(const uint32_t key[2], uint32_t x, uint32_t 
 }
 
 /* What covers a pixel, in OUTPUT units; returns 0 where nothing does. */
-BZI_KERNEL_FN int bzi_kernel_cover(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint32_t x, uint32_t y,
+BZI_KERNEL_FN int bzi_kernel_cover(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int32_t x, int32_t y,
                                    float c[3])
 {
     int is_covered = 0;
     BZI_KERNEL_ROLLED
     for (uint32_t k = pass->first; k < pass->end; k++) {
         const bzi_kernel_op *op = &pass->op[k];
-        if (!bzi_kernel_covers(op, x, y))
+        if (!bzi_kernel_covers(op, (uint32_t)x, (uint32_t)y))
             continue;
         float mean[3], noise[3] = { 0.0f, 0.0f, 0.0f };
         is_covered = 1;
         bzi_kernel_mean(out, (int64_t)y * out->width + x, mean);
         if (op->noise[0] != 0.0f || op->noise[1] != 0.0f || op->noise[2] != 0.0f)
-            bzi_kernel_noise(op->key, x, y, noise);
+            bzi_kernel_noise(op->key, (uint32_t)x, (uint32_t)y, noise);
         for (int i = 0; i < 3; i++)
             c[i] = op->a[i] - (op->bits ? mean[i] * pass->scale[i] : 0.0f) + op->noise[i] * noise[i];
     }
     return is_covered;
 }
 
-/* A pixel of a pass that looks at no other: MAP, FINISH or COVER. kind is the pass's, a constant. */
-BZI_KERNEL_FN void bzi_kernel_pass_pixel(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint32_t x,
-                                         uint32_t y, uint32_t kind)
+/* Samples of a pixel by what looks at neighbors. */
+BZI_KERNEL_FN void bzi_kernel_pass_neighbors(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int32_t x,
+                                             int32_t y)
+{
+    int64_t at = (int64_t)y * out->width + x;
+    uint8_t BZI_KERNEL_GLOBAL *to = (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
+    BZI_KERNEL_ROLLED
+    for (int c = 0; c < 3; c++, at += bzi_kernel_plane_bytes(out)) {
+        if (pass->kind == BZI_KERNEL_PASS_SHARPEN) {
+            to[at] = (uint8_t)bzi_kernel_sharpen(pass, out, c, x, y);
+            continue;
+        }
+        const float blurred = bzi_kernel_blur(pass, out, c, x, y);
+        if (pass->kind == BZI_KERNEL_PASS_BLUR_ROWS)
+            ((uint16_t BZI_KERNEL_GLOBAL *)to)[at] = bzi_kernel_fixed(blurred);
+        else
+            to[at] = bzi_kernel_unfixed(blurred);
+    }
+}
+
+/* A pixel of a pass that looks at no other: MIX, FINISH or COVER. kind is the pass's, a constant. */
+BZI_KERNEL_FN void bzi_kernel_pass_pixel(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int32_t x,
+                                         int32_t y, uint32_t kind)
 {
     const int64_t at = (int64_t)y * out->width + x;
+    uint8_t BZI_KERNEL_GLOBAL *to = (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
     float mean[3], c[3] = { 0.0f, 0.0f, 0.0f };
     uint32_t v[3];
     if (kind == BZI_KERNEL_PASS_COVER) {
         if (bzi_kernel_cover(pass, out, x, y, c))
-            bzi_kernel_store(pass->dst, out, (int32_t)x, (int32_t)y, c);
+            bzi_kernel_store(pass->dst, out, x, y, c);
         return;
     }
     for (int i = 0; i < 3; i++)
         v[i] = bzi_kernel_take8(pass, out, i, at);
-    if (kind == BZI_KERNEL_PASS_MAP) {
-        BZI_KERNEL_ROLLED
-        for (uint32_t k = pass->first; k < pass->end; k++)
-            bzi_kernel_mix_channels(&pass->op[k], pass->op[k].kind, v);
-        uint8_t BZI_KERNEL_GLOBAL *dst = (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
+    if (kind == BZI_KERNEL_PASS_MIX) {
+        bzi_kernel_mix_channels(&pass->op[pass->first], pass->op[pass->first].kind, v);
         for (int i = 0; i < 3; i++)
-            dst[i * bzi_kernel_plane_bytes(out) + at] = (uint8_t)v[i];
+            to[i * bzi_kernel_plane_bytes(out) + at] = (uint8_t)v[i];
         return;
     }
     for (int i = 0; i < 3; i++)
         c[i] = bzi_kernel_real(v[i]);
     bzi_kernel_mean(out, at, mean);
     bzi_kernel_deliver(pass, mean, c);
-    bzi_kernel_store(pass->dst, out, (int32_t)x, (int32_t)y, c);
+    bzi_kernel_store(pass->dst, out, x, y, c);
 }
 
-/* Pixels above bottom and left of right. */
+/* Pixels above bottom and left of right. kind: a constant; that of all passes with neighbors is SHARPEN. */
 BZI_KERNEL_FN void bzi_kernel_pass_pixels(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                          bzi_kernel_thread thread, uint32_t right, uint32_t bottom, uint32_t kind)
+                                          bzi_kernel_thread thread, int32_t right, int32_t bottom, uint32_t kind)
 {
-    for (uint32_t y = thread.y; y < bottom; y += thread.step_y)
-        for (uint32_t x = thread.x; x < right; x += thread.step_x)
-            bzi_kernel_pass_pixel(pass, out, x, y, kind);
+    for (uint32_t y = thread.y; y < (uint32_t)bottom; y += thread.step_y)
+        for (uint32_t x = thread.x; x < (uint32_t)right; x += thread.step_x)
+            if (kind == BZI_KERNEL_PASS_SHARPEN)
+                bzi_kernel_pass_neighbors(pass, out, (int32_t)x, (int32_t)y);
+            else
+                bzi_kernel_pass_pixel(pass, out, (int32_t)x, (int32_t)y, kind);
 }
 
 /* What one thread does of a pass. */
 BZI_KERNEL_FN void bzi_kernel_pass_thread(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
                                           bzi_kernel_thread thread, bzi_kernel_block block)
 {
-    const uint32_t width = (uint32_t)out->width, height = (uint32_t)out->height;
+    const int32_t width = out->width, height = out->height;
     switch (pass->kind) {
-    case BZI_KERNEL_PASS_TALLY:   bzi_kernel_pass_tally(pass, out, block); break;
-    case BZI_KERNEL_PASS_TABLE:   bzi_kernel_pass_table(pass, out, block); break;
-    case BZI_KERNEL_PASS_SHARPEN:
-    case BZI_KERNEL_PASS_BLUR:    bzi_kernel_pass_tiles(pass, out, block); break;
-    case BZI_KERNEL_PASS_MAP:
-        bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_MAP);
+    case BZI_KERNEL_PASS_TALLY: bzi_kernel_pass_tally(pass, out, block); break;
+    case BZI_KERNEL_PASS_TABLE: bzi_kernel_pass_table(pass, out, block); break;
+    case BZI_KERNEL_PASS_MIX:
+        bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_MIX);
         break;
     case BZI_KERNEL_PASS_FINISH:
         bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_FINISH);
         break;
-    default: bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_COVER);
+    case BZI_KERNEL_PASS_COVER:
+        bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_COVER);
+        break;
+    default: bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_SHARPEN);
     }
 }
 
@@ -3345,18 +3054,19 @@ BZI_KERNEL_FN void bzi_kernel_pass_thread(const bzi_kernel_pass *pass, const bzi
 
 /* Where in a view's scratch memory what lies; offsets in bytes, multiples of 256. */
 typedef struct bzi_kernel_scratch {
-    uint64_t image[2], table[2], counts, bytes;
-    uint64_t host_bytes;              /* with those of a blur on the CPU, which stand last */
+    uint64_t image[2], table[2], counts;
+    uint64_t lines;                   /* of a blur; on the CPU one more, which has a radius before and behind it */
+    uint64_t bytes;
 } bzi_kernel_scratch;
 
 BZI_KERNEL_FN bzi_kernel_scratch bzi_kernel_scratch_of(const bzi_kernel_output *out)
 {
-    const uint64_t image = (3 * (uint64_t)bzi_kernel_plane_bytes(out) + 255) / 256 * 256;
+    const uint64_t samples = 3 * (uint64_t)bzi_kernel_plane_bytes(out), image = (samples + 255) / 256 * 256;
     const uint64_t counts = (uint64_t)bzi_kernel_parts(out) * (3 * BZI_KERNEL_TABLE * sizeof(uint32_t));
-    bzi_kernel_scratch scratch = { { 0, image }, { 2 * image, 2 * image + 768 }, 2 * image + 1536,
-                                   2 * image + 1536 + counts, 0 };
-    const uint64_t lines = (uint64_t)out->height + 2 * BZI_KERNEL_RADIUS;
-    scratch.host_bytes = scratch.bytes + (4 * ((lines + 1) * (uint64_t)out->width + 64) + 255) / 256 * 256;
+    const uint64_t lines = 2 * (samples + (uint64_t)out->width + 2 * BZI_KERNEL_RADIUS);
+    bzi_kernel_scratch scratch = { { 0, image }, { 2 * image, 2 * image + 768 }, 2 * image + 1536, 0, 0 };
+    scratch.lines = scratch.counts + counts;
+    scratch.bytes = scratch.lines + (lines + 255) / 256 * 256;
     return scratch;
 }
 
@@ -3367,46 +3077,12 @@ typedef struct bzi_kernel_stage {
     int      mapped;                  /* samples go through those */
 } bzi_kernel_stage;
 
-BZI_KERNEL_FN int bzi_kernel_is_mix(uint32_t kind)
+/* The pass that does an operation on pixels, or ends it. */
+BZI_KERNEL_FN uint32_t bzi_kernel_pass_of(uint32_t kind)
 {
-    return kind == BZNA_OP_SATURATION || kind == BZNA_OP_HUE || kind == BZNA_OP_GRAYSCALE ||
-           kind == BZNA_OP_SHUFFLE;
-}
-
-BZI_KERNEL_FN int bzi_kernel_is_table(uint32_t kind)
-{
-    return !bzi_kernel_is_mix(kind) && kind != BZNA_OP_SHARPNESS && kind != BZNA_OP_BLUR;
-}
-
-/* A table pass of the operation at hand, and of those behind it that need no counts. */
-BZI_KERNEL_FN void bzi_kernel_next_table(const bzi_kernel_pass *view, bzi_kernel_scratch scratch,
-                                         bzi_kernel_stage *stage, bzi_kernel_pass *pass)
-{
-    const int counts = bzi_kernel_counts(view->op[stage->at].kind);
-    pass->kind = counts && stage->step == 0 ? BZI_KERNEL_PASS_TALLY : BZI_KERNEL_PASS_TABLE;
-    stage->step++;
-    if (pass->kind != BZI_KERNEL_PASS_TABLE)
-        return;
-    while (pass->end < view->pixels && bzi_kernel_is_table(view->op[pass->end].kind) &&
-           !bzi_kernel_counts(view->op[pass->end].kind))
-        pass->end++;
-    stage->table ^= 1;
-    pass->dst = view->src + (stage->table ? scratch.table[1] : scratch.table[0]);
-    stage->mapped = 1;
-}
-
-/* A pass that makes samples of samples. */
-BZI_KERNEL_FN void bzi_kernel_next_image(const bzi_kernel_pass *view, bzi_kernel_scratch scratch,
-                                         bzi_kernel_stage *stage, bzi_kernel_pass *pass)
-{
-    const uint32_t kind = view->op[stage->at].kind;
-    pass->kind = kind == BZNA_OP_SHARPNESS ? BZI_KERNEL_PASS_SHARPEN : kind == BZNA_OP_BLUR ?
-                 BZI_KERNEL_PASS_BLUR : BZI_KERNEL_PASS_MAP;
-    while (pass->kind == BZI_KERNEL_PASS_MAP && pass->end < view->pixels && bzi_kernel_is_mix(view->op[pass->end].kind))
-        pass->end++;
-    stage->image ^= 1;
-    pass->dst = view->src + (stage->image ? scratch.image[1] : scratch.image[0]);
-    stage->mapped = 0;
+    return kind == BZNA_OP_SHARPNESS ? BZI_KERNEL_PASS_SHARPEN : kind == BZNA_OP_BLUR ? BZI_KERNEL_PASS_BLUR_COLUMNS :
+           kind == BZNA_OP_SATURATION || kind == BZNA_OP_HUE || kind == BZNA_OP_GRAYSCALE || kind == BZNA_OP_SHUFFLE ?
+           BZI_KERNEL_PASS_MIX : BZI_KERNEL_PASS_TABLE;
 }
 
 /* The next pass of a view; returns 0 behind the last one. The view's src is its scratch memory, whose first image is
@@ -3415,288 +3091,176 @@ BZI_KERNEL_FN int bzi_kernel_next_pass(const bzi_kernel_pass *view, const bzi_ke
                                        bzi_kernel_stage *stage, bzi_kernel_pass *pass)
 {
     const bzi_kernel_scratch scratch = bzi_kernel_scratch_of(out);
+    const uint32_t kind = view->op[stage->at].kind;
     *pass = *view;
-    pass->src = view->src + (stage->image ? scratch.image[1] : scratch.image[0]);
-    pass->tables = stage->mapped ? view->src + (stage->table ? scratch.table[1] : scratch.table[0]) : 0;
+    pass->src = view->src + scratch.image[stage->image];
+    pass->tables = stage->mapped ? view->src + scratch.table[stage->table] : 0;
     pass->counts = view->src + scratch.counts;
     pass->first = stage->at;
-    pass->end = stage->at + 1;
-    if (stage->at < view->pixels) {
-        if (bzi_kernel_is_table(view->op[stage->at].kind))
-            bzi_kernel_next_table(view, scratch, stage, pass);
-        else
-            bzi_kernel_next_image(view, scratch, stage, pass);
-        if (pass->kind != BZI_KERNEL_PASS_TALLY) {
-            stage->at = pass->end;
-            stage->step = 0;
-        }
+    if (stage->at >= view->pixels) {
+        stage->step += !view->pixels && stage->step == 0;      /* the warp wrote to the batch itself */
+        stage->step += view->pixels == view->end && stage->step == 1;
+        pass->kind = BZI_KERNEL_PASS_FINISH + stage->step;
+        return stage->step++ < 2;
+    }
+    pass->kind = bzi_kernel_pass_of(kind);
+    if (stage->step++ == 0 && (bzi_kernel_counts(kind) || kind == BZNA_OP_BLUR)) {
+        pass->kind = kind == BZNA_OP_BLUR ? BZI_KERNEL_PASS_BLUR_ROWS : BZI_KERNEL_PASS_TALLY;
+        pass->dst = view->src + scratch.lines;
         return 1;
     }
-    stage->step += !view->pixels && stage->step == 0;          /* the warp wrote to the batch itself */
-    stage->step += view->pixels == view->end && stage->step == 1;
-    pass->kind = BZI_KERNEL_PASS_FINISH + stage->step;
-    pass->first = view->pixels;
-    pass->end = view->end;
-    return stage->step++ < 2;
+    stage->mapped = pass->kind == BZI_KERNEL_PASS_TABLE;
+    if (stage->mapped) {
+        stage->table ^= 1;
+        pass->dst = view->src + scratch.table[stage->table];
+    } else {
+        pass->src = kind == BZNA_OP_BLUR ? view->src + scratch.lines : pass->src;
+        stage->image ^= 1;
+        pass->dst = view->src + scratch.image[stage->image];
+    }
+    stage->at++;
+    stage->step = 0;
+    return 1;
 }
 
 #if BZI_KERNEL_CUDA
 /* Passes of views 0 .. grid.z - 1, of one output; blocks and grids as those of the warps. */
 BZI_KERNEL_GLOBAL_FN BZI_KERNEL_TWO bzi_kernel_augment(const bzi_kernel_passes passes, const bzi_kernel_output out)
 {
-    BZI_KERNEL_SHARED bzi_kernel_shared shared;
+    BZI_KERNEL_SHARED uint32_t shared[3 * BZI_KERNEL_TABLE];
     const bzi_kernel_thread thread = { BZI_KERNEL_FIRST(x), BZI_KERNEL_FIRST(y), BZI_KERNEL_STRIDE(x),
                                        BZI_KERNEL_STRIDE(y) };
-    const bzi_kernel_thread at = { BZI_KERNEL_THREAD(x), BZI_KERNEL_THREAD(y), BZI_KERNEL_THREADS(x),
-                                   BZI_KERNEL_THREADS(y) };
-    const bzi_kernel_block block = { &shared, at, at.y * at.step_x + at.x, at.step_x * at.step_y,
+    const bzi_kernel_block block = { shared, BZI_KERNEL_THREAD(y) * BZI_KERNEL_THREADS(x) + BZI_KERNEL_THREAD(x),
+                                     BZI_KERNEL_THREADS(x) * BZI_KERNEL_THREADS(y),
                                      BZI_KERNEL_BLOCK(y) * BZI_KERNEL_BLOCKS(x) + BZI_KERNEL_BLOCK(x),
                                      BZI_KERNEL_BLOCKS(x) * BZI_KERNEL_BLOCKS(y) };
-    const bzi_kernel_pass *pass = &passes.pass[BZI_KERNEL_BLOCK(z)];
-    bzi_kernel_pass_thread(pass, &out, thread, block);
+    bzi_kernel_pass_thread(&passes.pass[BZI_KERNEL_BLOCK(z)], &out, thread, block);
 }
 #else
 /* The passes again, faster, with the same bits: loops over planes, of which compilers make vectors. Samples go through
- * their tables in place, before a pass that has neighbors or channels to look at. */
-
-#if BZI_KERNEL_X86
-/* Samples through a table that registers hold, 64 at a time; returns how many. Without it, to posterize 224x224
- * takes twice as long. */
-BZI_KERNEL_VBMI BZI_KERNEL_CPU int64_t bzi_kernel_look_up_512(const uint8_t *table, uint8_t *samples, int64_t count)
-{
-    const __m512i a = _mm512_loadu_si512(table), b = _mm512_loadu_si512(table + 64);
-    const __m512i c = _mm512_loadu_si512(table + 128), d = _mm512_loadu_si512(table + 192);
-    int64_t i = 0;
-    for (; i + 64 <= count; i += 64) {
-        const __m512i v = _mm512_loadu_si512(samples + i);
-        const __m512i low = _mm512_permutex2var_epi8(a, v, b), high = _mm512_permutex2var_epi8(c, v, d);
-        _mm512_storeu_si512(samples + i, _mm512_mask_blend_epi8(_mm512_movepi8_mask(v), low, high));
-    }
-    return i;
-}
-#else
-#  define bzi_kernel_look_up_512(table, samples, count) 0
-#endif
-
-BZI_KERNEL_FN void bzi_kernel_apply_tables(bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    const int64_t plane = bzi_kernel_plane_bytes(out);
-    for (int c = 0; c < 3 && pass->tables; c++) {
-        const uint8_t *table = bzi_kernel_at(pass->tables) + c * BZI_KERNEL_TABLE;
-        uint8_t *samples = bzi_kernel_at(pass->src) + c * plane;
-        for (int64_t i = bzi_kernel_level() == 2 ? bzi_kernel_look_up_512(table, samples, plane) : 0; i < plane; i++)
-            samples[i] = table[samples[i]];
-    }
-    pass->tables = 0;
-}
+ * a table in place as soon as it is made. */
 
 /* A histogram. Several are made, since an addition waits for the one before it to the same bin. */
-BZI_KERNEL_FN void bzi_kernel_count_bytes(const uint8_t *samples, int64_t count, uint32_t bins[BZI_KERNEL_TABLE])
+BZI_KERNEL_FN void bzi_kernel_count_bytes(const uint8_t *samples, uint32_t count, uint32_t bins[BZI_KERNEL_TABLE])
 {
-    uint32_t part[8][BZI_KERNEL_TABLE] = { { 0 } };
-    int64_t i = 0;
-    for (uint64_t eight; i + 8 <= count; i += 8) {
-        memcpy(&eight, samples + i, 8);
-        for (int k = 0; k < 8; k++)
-            part[k][eight >> 8 * k & 255]++;
-    }
+    uint32_t part[4][BZI_KERNEL_TABLE] = { { 0 } };
+    uint32_t i = 0;
+    for (; i + 4 <= count; i += 4)
+        for (uint32_t k = 0; k < 4; k++)
+            part[k][samples[i + k]]++;
     for (; i < count; i++)
         part[0][samples[i]]++;
     for (uint32_t v = 0; v < BZI_KERNEL_TABLE; v++)
-        for (int k = 0; k < 8; k++)
-            bins[v] += part[k][v];
+        bins[v] = part[0][v] + part[1][v] + part[2][v] + part[3][v];
 }
 
-/* The histograms of all pixels are those of the first part. */
 BZI_KERNEL_FN void bzi_kernel_tally_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out);
-    const uint8_t *table = bzi_kernel_at(pass->tables), *samples = bzi_kernel_at(pass->src);
     uint32_t *counts = (uint32_t *)(uintptr_t)pass->counts;
-    memset(counts, 0, 3 * BZI_KERNEL_TABLE * sizeof *counts);
-    for (int c = 0; c < 3; c++, counts += BZI_KERNEL_TABLE, samples += plane) {
-        uint32_t bins[BZI_KERNEL_TABLE] = { 0 };
-        bzi_kernel_count_bytes(samples, plane, bins);
-        for (uint32_t v = 0; v < BZI_KERNEL_TABLE; v++)
-            counts[table ? table[(uint32_t)c * BZI_KERNEL_TABLE + v] : v] += bins[v];
-    }
-}
-
-/* The sum of all grays, in place of a histogram. */
-BZI_KERNEL_FN void bzi_kernel_tally_grays(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int mapped)
-{
-    const int64_t plane = bzi_kernel_plane_bytes(out);
-    const uint8_t *restrict r = bzi_kernel_at(pass->src), *restrict g = r + plane, *restrict b = g + plane;
-    const uint8_t *table = bzi_kernel_at(pass->tables);
-    uint64_t total = 0;
-    for (int64_t first = 0; first < plane; first += 65536) {
-        const int64_t end = first + 65536 < plane ? first + 65536 : plane;
-        uint32_t sum = 0;
-        for (int64_t i = first; i < end; i++) {
-            const uint32_t v[3] = { mapped ? table[r[i]] : r[i], mapped ? table[BZI_KERNEL_TABLE + g[i]] : g[i],
-                                    mapped ? table[2 * BZI_KERNEL_TABLE + b[i]] : b[i] };
-            sum += bzi_kernel_gray8(v);
-        }
-        total += sum;
-    }
-    *(uint64_t *)(uintptr_t)pass->counts = total;
-}
-
-/* As bzi_kernel_sum_up, of the histogram of all pixels, or of the sum of all grays. */
-BZI_KERNEL_FN void bzi_kernel_sum_up_once(const bzi_kernel_pass *pass, bzi_kernel_shared *shared, uint32_t c,
-                                          int is_gray)
-{
-    const uint32_t *counts = (const uint32_t *)(uintptr_t)pass->counts + c * BZI_KERNEL_TABLE;
-    uint64_t total = 0;
-    for (uint32_t i = 0; i < BZI_KERNEL_TABLE && !is_gray; i++) {
-        if (counts[i]) {
-            shared->table.least = total ? shared->table.least : i;
-            shared->table.most = i;
-        }
-        shared->table.sum[0][i] = total += counts[i];
-    }
-    if (is_gray)
-        shared->table.sum[0][BZI_KERNEL_TABLE - 1] = *(const uint64_t *)(uintptr_t)pass->counts;
-}
-
-BZI_KERNEL_CPU void bzi_kernel_make_tables(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    const uint32_t kind = pass->op[pass->first].kind;
-    bzi_kernel_shared shared;
-    for (uint32_t c = 0; c < 3; c++) {
-        if (bzi_kernel_counts(kind))
-            bzi_kernel_sum_up_once(pass, &shared, c, bzi_kernel_is_gray(kind));
-        for (uint32_t i = 0; i < BZI_KERNEL_TABLE; i++)
-            bzi_kernel_make_entry(pass, out, &shared, c, i);
-    }
-}
-
-/* One operation on channels, from src to dst, which may be the same. kind is a constant. */
-BZI_KERNEL_FN void bzi_kernel_map_planes(const bzi_kernel_op *given, uint32_t kind, const uint8_t *src, uint8_t *dst,
-                                         int64_t plane)
-{
-    const bzi_kernel_op op = *given;
-    for (int64_t first = 0; first < plane; first += 256) {
-        const int64_t count = first + 256 < plane ? 256 : plane - first;
-        uint8_t rows[3][256];
-        for (int c = 0; c < 3; c++)
-            memcpy(rows[c], src + c * plane + first, (size_t)count);
-        for (int64_t i = 0; i < count; i++) {
-            uint32_t v[3] = { rows[0][i], rows[1][i], rows[2][i] };
-            bzi_kernel_mix_channels(&op, kind, v);
-            rows[0][i] = (uint8_t)v[0];
-            rows[1][i] = (uint8_t)v[1];
-            rows[2][i] = (uint8_t)v[2];
+    for (int64_t first = 0; first < plane; first += BZI_KERNEL_PART, counts += 3 * BZI_KERNEL_TABLE) {
+        const uint8_t *restrict r = bzi_kernel_at(pass->src) + first, *restrict g = r + plane, *restrict b = g + plane;
+        const uint32_t count = plane - first < BZI_KERNEL_PART ? (uint32_t)(plane - first) : BZI_KERNEL_PART;
+        uint8_t grays[BZI_KERNEL_PART];
+        if (bzi_kernel_is_gray(pass->op[pass->first].kind)) {
+            for (uint32_t i = 0; i < count; i++) {
+                const uint32_t v[3] = { r[i], g[i], b[i] };
+                grays[i] = (uint8_t)bzi_kernel_gray8(v);
+            }
+            bzi_kernel_count_bytes(grays, count, counts);
+            continue;
         }
         for (int c = 0; c < 3; c++)
-            memcpy(dst + c * plane + first, rows[c], (size_t)count);
+            bzi_kernel_count_bytes(r + c * plane, count, counts + c * BZI_KERNEL_TABLE);
     }
 }
 
-BZI_KERNEL_FN void bzi_kernel_map_all(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    const int64_t plane = bzi_kernel_plane_bytes(out);
-    const uint8_t *src = bzi_kernel_at(pass->src);
-    uint8_t *dst = bzi_kernel_at(pass->dst);
-    for (uint32_t k = pass->first; k < pass->end; k++, src = dst)
-        switch (pass->op[k].kind) {
-#define MAP(kind) case kind: bzi_kernel_map_planes(&pass->op[k], kind, src, dst, plane); break;
-        MAP(BZNA_OP_SATURATION) MAP(BZNA_OP_HUE) MAP(BZNA_OP_SHUFFLE)
-        default: bzi_kernel_map_planes(&pass->op[k], BZNA_OP_GRAYSCALE, src, dst, plane);
-#undef MAP
-        }
-}
-
-/* Nine samples around each of a row's, the middle one 5 times, by 13, of samples 1..width - 2: bzi_kernel_smooth, of
- * which 16 bits hold all but the product, whose upper half is taken. */
-BZI_KERNEL_FN void bzi_kernel_smooth_row(const uint8_t *restrict above, const uint8_t *restrict from,
-                                         const uint8_t *restrict below, uint8_t *restrict to, int32_t width)
-{
-    for (int32_t i = 1; i < width - 1; i++) {
-        const uint16_t upper = (uint16_t)(above[i - 1] + above[i] + above[i + 1]);
-        const uint16_t lower = (uint16_t)(below[i - 1] + below[i] + below[i + 1]);
-        const uint16_t middle = (uint16_t)(from[i - 1] + 5 * from[i] + from[i + 1]);
-        const uint16_t twice = (uint16_t)(2 * (uint16_t)(upper + lower + middle) + 13);
-        to[i] = (uint8_t)(twice / 26);
-    }
-}
-
-/* Blends samples with those of `other`, which may be the samples themselves. */
-BZI_KERNEL_FN void bzi_kernel_blend_row(const bzi_kernel_op *given, const uint8_t *restrict from, const uint8_t *other,
-                                        uint8_t *restrict to, int32_t count)
+/* One operation on channels, in place. kind is a constant. */
+BZI_KERNEL_FN void bzi_kernel_mix_planes(const bzi_kernel_op *given, uint32_t kind, uint8_t *r, int64_t plane)
 {
     const bzi_kernel_op op = *given;
-    for (int32_t i = 0; i < count; i++)
-        to[i] = (uint8_t)bzi_kernel_blend(&op, from[i], (float)other[i]);
-}
-
-/* The room of histograms, three quarters of a byte for each sample of at least three rows, has a smooth row. */
-BZI_KERNEL_FN void bzi_kernel_sharpen_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    const int64_t plane = bzi_kernel_plane_bytes(out), width = out->width;
-    uint8_t *smooth = bzi_kernel_at(pass->counts);
-    if (out->width < 3 || out->height < 3) {
-        memcpy(bzi_kernel_at(pass->dst), bzi_kernel_at(pass->src), (size_t)(3 * plane));
-        return;
-    }
-    for (int32_t y = 0; y < 3 * out->height; y++) {
-        const uint8_t *from = bzi_kernel_at(pass->src) + y * width;
-        const int is_border = y % out->height == 0 || y % out->height == out->height - 1;
-        if (!is_border) {
-            bzi_kernel_smooth_row(from - width, from, from + width, smooth, out->width);
-            smooth[0] = from[0];
-            smooth[width - 1] = from[width - 1];
-        }
-        bzi_kernel_blend_row(&pass->op[pass->first], from, is_border ? from : smooth,
-                             bzi_kernel_at(pass->dst) + y * width, out->width);
+    uint8_t *g = r + plane, *b = g + plane;
+    for (int64_t i = 0; i < plane; i++) {
+        uint32_t v[3] = { r[i], g[i], b[i] };
+        bzi_kernel_mix_channels(&op, kind, v);
+        r[i] = (uint8_t)v[0];
+        g[i] = (uint8_t)v[1];
+        b[i] = (uint8_t)v[2];
     }
 }
 
-/* Samples of a row, blurred along x or y: `step` apart are their neighbors, which lie beyond the plane as well. */
-BZI_KERNEL_FN void bzi_kernel_blur_row(const bzi_kernel_op *op, float norm, const float *restrict from, int64_t step,
-                                       int32_t width, float *restrict to)
+/* A row, sharpened; is_border: it is the first or the last one. */
+BZI_KERNEL_FN void bzi_kernel_sharpen_row(const bzi_kernel_op *given, const uint8_t *restrict from, int32_t width,
+                                          int is_border, uint8_t *restrict to)
 {
+    const bzi_kernel_op op = *given;
+    const uint8_t *above = from - width, *below = from + width;
+    for (int32_t i = 1; i < width - 1 && !is_border; i++) {
+        const uint32_t upper = (uint32_t)above[i - 1] + above[i] + above[i + 1];
+        const uint32_t lower = (uint32_t)below[i - 1] + below[i] + below[i + 1];
+        const uint32_t nine = upper + from[i - 1] + from[i] + from[i + 1] + lower;
+        to[i] = (uint8_t)bzi_kernel_blend(&op, from[i], bzi_kernel_real(bzi_kernel_smooth(nine, from[i])));
+    }
+    for (int32_t i = 0; i < width; i += is_border || i == width - 1 ? 1 : width - 1)
+        to[i] = (uint8_t)bzi_kernel_blend(&op, from[i], (float)from[i]);
+}
+
+/* A line of uint16_t, blurred with those before and behind it: the middle one of near, which has a radius on either
+ * side. To uint16_t (is_last 0), or to bytes. */
+BZI_KERNEL_FN void bzi_kernel_blur_line(const bzi_kernel_op *op, const uint16_t *const *near, int32_t width,
+                                        int is_last, uint8_t *restrict to)
+{
+    uint16_t *restrict line = (uint16_t *)(void *)to;
+    const int32_t radius = (int32_t)op->bits;
     for (int32_t first = 0; first < width; first += 64) {
         const int32_t count = first + 64 < width ? 64 : width - first;
-        const float *at = from + first;
         bzi_kernel_bell bell = bzi_kernel_bell_of(op);
         float sum[64];
-        memcpy(sum, at, (size_t)count * sizeof *sum);
-        for (int64_t k = 1; k <= op->bits; k++, bzi_kernel_bell_next(&bell))
-            for (int32_t i = 0; i < count; i++)
-                sum[i] += bell.weight * (at[i - k * step] + at[i + k * step]);
-        for (int32_t i = 0; i < count; i++)
-            to[first + i] = sum[i] * norm;
+        for (int32_t k = 0; k < count; k++)
+            sum[k] = (float)near[radius][first + k];
+        for (int32_t n = 1; n <= radius; n++, bzi_kernel_bell_next(&bell)) {
+            const uint16_t *a = near[radius - n] + first, *b = near[radius + n] + first;
+            for (int32_t k = 0; k < count; k++)
+                sum[k] += bell.weight * (float)(a[k] + b[k]);
+        }
+        const float norm = 1.0f / bell.sum;
+        for (int32_t k = 0; k < count && !is_last; k++)
+            line[first + k] = bzi_kernel_fixed(sum[k] * norm);
+        for (int32_t k = 0; k < count && is_last; k++)
+            to[first + k] = bzi_kernel_unfixed(sum[k] * norm);
     }
 }
 
-/* A plane: its rows, to lines of whole numbers, in 1/256, and those. Around both is what is reflected. */
-BZI_KERNEL_FN void bzi_kernel_blur_plane(const bzi_kernel_op *op, const bzi_kernel_output *out, const uint8_t *src,
-                                         uint8_t *dst, float *scratch)
+/* Rows to lines. Each is first put behind all lines, with what is reflected before and behind it. */
+BZI_KERNEL_FN void bzi_kernel_blur_rows(const bzi_kernel_op *op, const bzi_kernel_output *out, const uint8_t *src,
+                                        uint16_t *lines)
 {
-    const int32_t radius = (int32_t)op->bits, width = out->width, last = width - 1, bottom = out->height - 1;
-    const float norm = bzi_kernel_bell_norm(op);
-    float *row = scratch + BZI_KERNEL_BESIDE, *lines = row + width + BZI_KERNEL_BESIDE + (int64_t)radius * width;
-    float *line = lines;
-    for (int32_t y = 0; y <= bottom; y++, line += width, src += width) {
+    const int32_t radius = (int32_t)op->bits, width = out->width;
+    const uint16_t *near[2 * BZI_KERNEL_RADIUS + 1];
+    uint16_t *row = lines + 3 * bzi_kernel_plane_bytes(out) + radius;
+    for (int32_t i = 0; i <= 2 * radius; i++)
+        near[i] = row - radius + i;
+    for (int32_t y = 0; y < 3 * out->height; y++, src += width, lines += width) {
         for (int32_t i = 0; i < width; i++)
-            row[i] = (float)src[i];
+            row[i] = src[i];
         for (int32_t i = 1; i <= radius; i++) {
             row[-i] = row[i];
-            row[last + i] = row[last - i];
+            row[width - 1 + i] = row[width - 1 - i];
         }
-        bzi_kernel_blur_row(op, norm, row, 1, width, line);
-        for (int32_t i = 0; i < width; i++)
-            line[i] = (float)bzi_kernel_fixed(line[i]);
+        bzi_kernel_blur_line(op, near, width, 0, (uint8_t *)(void *)lines);
     }
-    for (int64_t i = width; i <= (int64_t)radius * width; i += width) {
-        memcpy(lines - i, lines + i, (size_t)width * sizeof *lines);
-        memcpy(line - width + i, line - width - i, (size_t)width * sizeof *lines);
-    }
-    for (int32_t y = 0; y <= bottom; y++, dst += width) {
-        bzi_kernel_blur_row(op, norm, lines + (int64_t)y * width, width, width, row);
-        for (int32_t i = 0; i < width; i++)
-            dst[i] = bzi_kernel_byte(bzi_kernel_unfixed(row[i]));
+}
+
+BZI_KERNEL_FN void bzi_kernel_blur_columns(const bzi_kernel_op *op, const bzi_kernel_output *out, const uint16_t *lines,
+                                           uint8_t *dst)
+{
+    const int32_t radius = (int32_t)op->bits, height = out->height;
+    const uint16_t *near[2 * BZI_KERNEL_RADIUS + 1];
+    for (int32_t y = 0; y < 3 * height; y++, dst += out->width) {
+        for (int32_t i = 0; i <= 2 * radius; i++)
+            near[i] = lines + (y / height * (int64_t)height +
+                               bzi_kernel_reflect(y % height + i - radius, height - 1)) * out->width;
+        bzi_kernel_blur_line(op, near, out->width, 1, dst);
     }
 }
 
@@ -3706,80 +3270,72 @@ BZI_KERNEL_CPU void bzi_kernel_finish_planes(const bzi_kernel_pass *pass, const 
     const bzi_kernel_thread all = { 0, 0, 1, 1 };
     bzi_kernel_slot slot = { .dst = pass->dst, .x1 = out->width - 1, .y1 = out->height - 1, .depth = 8,
                              .h = { 1.0f, 0.0f, 0.0f, 0.0f, 1.0f, 0.0f, 0.0f, 0.0f, 1.0f } };
+    memcpy(slot.bias, pass->bias, sizeof slot.bias);
+    memcpy(slot.scale, pass->scale, sizeof slot.scale);
     for (int i = 0; i < 3; i++) {
         slot.plane[i] = pass->src + (uint64_t)(i * bzi_kernel_plane_bytes(out));
         slot.pitch[i] = out->width;
         slot.step[i] = 1;
         slot.rgb[4 * i + (pass->flags & BZI_KERNEL_SWAP ? 2 - i : i)] = 1.0f;
-        slot.bias[i] = pass->bias[i];
-        slot.scale[i] = pass->scale[i];
     }
     if ((pass->flags & BZI_KERNEL_GRAY) || !bzi_kernel_warp_copy(&slot, out))
-        bzi_kernel_pass_pixels(pass, out, all, (uint32_t)out->width, (uint32_t)out->height,
-                               BZI_KERNEL_PASS_FINISH);
+        bzi_kernel_pass_pixels(pass, out, all, out->width, out->height, BZI_KERNEL_PASS_FINISH);
 }
 
-/* What covers pixels: each operation its own rectangle, which has one color without noise and mean picture. */
+/* What covers pixels: each operation its own rectangle. */
 BZI_KERNEL_CPU void bzi_kernel_cover_planes(const bzi_kernel_pass *given, const bzi_kernel_output *out)
 {
-    const uint32_t width = (uint32_t)out->width, height = (uint32_t)out->height;
     bzi_kernel_pass pass = *given;
     for (pass.end = pass.first + 1; pass.end <= given->end; pass.first++, pass.end++) {
-        const bzi_kernel_op *op = &given->op[pass.first];
-        const int is_grid = op->kind == BZNA_OP_GRID_MASK;
-        const int is_plain = !is_grid && !(out->mean && op->bits) && op->noise[0] == 0.0f && op->noise[1] == 0.0f &&
-                             op->noise[2] == 0.0f;
-        const uint32_t left = is_grid ? 0 : op->area[0], top = is_grid ? 0 : op->area[1];
-        const uint32_t right = is_grid || op->area[2] > width ? width : op->area[2];
-        const uint32_t bottom = is_grid || op->area[3] > height ? height : op->area[3];
-        const bzi_kernel_thread from = { left, top, 1, 1 };
-        for (uint32_t y = top; y < bottom && is_plain && left < right; y++)
-            for (uint32_t c = 0; c < out->channels; c++)       /* adding 0 gives -0 the sign that noise of 0 gives it */
-                bzi_kernel_fill_row(out->dtype, op->a[c] + 0.0f, out->stride_x, (int32_t)(right - left),
-                                    bzi_kernel_at(bzi_kernel_address(pass.dst, out, c, (int32_t)y, (int32_t)left)));
-        if (!is_plain)
-            bzi_kernel_pass_pixels(&pass, out, from, right, bottom, BZI_KERNEL_PASS_COVER);
+        const uint16_t *area = given->op[pass.first].area;
+        const int is_grid = given->op[pass.first].kind == BZNA_OP_GRID_MASK;
+        const bzi_kernel_thread from = { is_grid ? 0 : area[0], is_grid ? 0 : area[1], 1, 1 };
+        bzi_kernel_pass_pixels(&pass, out, from, is_grid || area[2] > out->width ? out->width : area[2],
+                               is_grid || area[3] > out->height ? out->height : area[3], BZI_KERNEL_PASS_COVER);
     }
 }
 
-/* scratch: that of the view. */
-BZI_KERNEL_ROW void bzi_kernel_run_pass(bzi_kernel_pass *pass, const bzi_kernel_output *out, uint64_t scratch)
-{
-    const int64_t plane = bzi_kernel_plane_bytes(out);
-    const uint32_t kind = pass->kind;
-    if (kind == BZI_KERNEL_PASS_MAP || kind == BZI_KERNEL_PASS_SHARPEN || kind == BZI_KERNEL_PASS_BLUR ||
-        kind == BZI_KERNEL_PASS_FINISH)
-        bzi_kernel_apply_tables(pass, out);
-    switch (kind) {
-    case BZI_KERNEL_PASS_TALLY:
-        if (!bzi_kernel_is_gray(pass->op[pass->first].kind))
-            bzi_kernel_tally_planes(pass, out);
-        else if (pass->tables)
-            bzi_kernel_tally_grays(pass, out, 1);
-        else
-            bzi_kernel_tally_grays(pass, out, 0);
-        break;
-    case BZI_KERNEL_PASS_TABLE:   bzi_kernel_make_tables(pass, out); break;
-    case BZI_KERNEL_PASS_MAP:     bzi_kernel_map_all(pass, out); break;
-    case BZI_KERNEL_PASS_SHARPEN: bzi_kernel_sharpen_planes(pass, out); break;
-    case BZI_KERNEL_PASS_BLUR:
-        for (int64_t at = 0; at < 3 * plane; at += plane)
-            bzi_kernel_blur_plane(&pass->op[pass->first], out, bzi_kernel_at(pass->src) + at,
-                                  bzi_kernel_at(pass->dst) + at,
-                                  (float *)(uintptr_t)(scratch + bzi_kernel_scratch_of(out).bytes));
-        break;
-    case BZI_KERNEL_PASS_FINISH:  bzi_kernel_finish_planes(pass, out); break;
-    default:                      bzi_kernel_cover_planes(pass, out);
-    }
-}
-
-/* The same without vectors: as one thread that is all of a GPU. */
+/* A pass as one thread that is all of a GPU. */
 BZI_KERNEL_CPU void bzi_kernel_run_plain(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const bzi_kernel_thread all = { 0, 0, 1, 1 };
-    bzi_kernel_shared shared;
-    const bzi_kernel_block block = { &shared, all, 0, 1, 0, 1 };
+    uint32_t shared[3 * BZI_KERNEL_TABLE];
+    const bzi_kernel_block block = { shared, 0, 1, 0, 1 };
     bzi_kernel_pass_thread(pass, out, all, block);
+}
+
+BZI_KERNEL_ROW void bzi_kernel_run_pass(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    const int64_t plane = bzi_kernel_plane_bytes(out);
+    const int32_t width = out->width, last = out->height - 1;
+    const bzi_kernel_op *op = &pass->op[pass->first];
+    uint8_t *src = bzi_kernel_at(pass->src), *dst = bzi_kernel_at(pass->dst);
+    switch (pass->kind) {
+    case BZI_KERNEL_PASS_TALLY: bzi_kernel_tally_planes(pass, out); break;
+    case BZI_KERNEL_PASS_TABLE:
+        bzi_kernel_run_plain(pass, out);
+        for (int c = 0; c < 3; c++, src += plane, dst += BZI_KERNEL_TABLE)
+            for (int64_t i = 0; i < plane; i++)
+                src[i] = dst[src[i]];
+        break;
+    case BZI_KERNEL_PASS_MIX:
+        memcpy(dst, src, (size_t)(3 * plane));
+        switch (op->kind) {
+#define MIX(kind) case kind: bzi_kernel_mix_planes(op, kind, dst, plane); break;
+        MIX(BZNA_OP_SATURATION) MIX(BZNA_OP_HUE) MIX(BZNA_OP_SHUFFLE)
+        default: bzi_kernel_mix_planes(op, BZNA_OP_GRAYSCALE, dst, plane);
+#undef MIX
+        }
+        break;
+    case BZI_KERNEL_PASS_SHARPEN:
+        for (int32_t y = 0; y < 3 * (last + 1); y++, src += width, dst += width)
+            bzi_kernel_sharpen_row(op, src, width, y % (last + 1) == 0 || y % (last + 1) == last, dst);
+        break;
+    case BZI_KERNEL_PASS_BLUR_ROWS: bzi_kernel_blur_rows(op, out, src, (uint16_t *)(void *)dst); break;
+    case BZI_KERNEL_PASS_BLUR_COLUMNS: bzi_kernel_blur_columns(op, out, (const uint16_t *)(void *)src, dst); break;
+    case BZI_KERNEL_PASS_FINISH: bzi_kernel_finish_planes(pass, out); break;
+    default: bzi_kernel_cover_planes(pass, out);
+    }
 }
 
 /* All passes of a view whose src is its scratch memory, and whose dst is its slot in the batch. */
@@ -3787,11 +3343,14 @@ BZI_KERNEL_CPU void bzi_kernel_operate(const bzi_kernel_pass *view, const bzi_ke
 {
     bzi_kernel_stage stage = { 0, 0, 0, 0, 0 };
     bzi_kernel_pass pass;
-    while (bzi_kernel_next_pass(view, out, &stage, &pass))
-        if (bzi_kernel_has_vectors())
-            bzi_kernel_run_pass(&pass, out, view->src);
-        else
+    while (bzi_kernel_next_pass(view, out, &stage, &pass)) {
+        if (!bzi_kernel_has_vectors()) {
             bzi_kernel_run_plain(&pass, out);
+            continue;
+        }
+        bzi_kernel_run_pass(&pass, out);
+        stage.mapped = 0;                           /* samples have gone through the table */
+    }
 }
 #endif
 #endif

@@ -1341,7 +1341,7 @@ static int check_launch(const launch *l, int entry)
     for (unsigned z = 0; z < l->count && entry == AUGMENT; z++) {
         const bzi_kernel_pass *pass = &l->passes.pass[z];
         const uint32_t kind = pass->kind;
-        if ((kind >= BZI_KERNEL_PASS_TABLE && !check_address(pass->dst, 1, 1, "cuLaunchKernel: dst")) ||
+        if ((kind != BZI_KERNEL_PASS_TALLY && !check_address(pass->dst, 1, 1, "cuLaunchKernel: dst")) ||
             (kind == BZI_KERNEL_PASS_TALLY &&
              !check_address(pass->counts, bzi_kernel_parts(&l->out) * 3072, 0, "cuLaunchKernel: counts")) ||
             (kind != BZI_KERNEL_PASS_COVER && !check_address(pass->src, 1, 1, "cuLaunchKernel: src")) ||

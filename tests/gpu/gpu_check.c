@@ -1223,7 +1223,7 @@ static long long operations_round(uint64_t scratch, uint64_t batch, uint8_t *hos
         passes[i].dst = batch + i * ARENA;
         view.src = (uint64_t)(uintptr_t)(host + i * (size_t)ARENA);
         view.dst = (uint64_t)(uintptr_t)(wanted + i * (size_t)ARENA);
-        CHECK(bzi_scratch_bytes(&out, &view) <= ARENA && bzi_output_bytes(&o) <= ARENA);
+        CHECK(bzi_scratch_bytes(&out) <= ARENA && bzi_output_bytes(&o) <= ARENA);
         bzi_device_drain(device, stream, &err);             /* before what was uploaded changes */
         if (view.end)
             bzi_kernel_operate(&view, &out);

@@ -147,8 +147,8 @@ static int equality_slot(bzi_kernel_slot *slot, const bzi_kernel_output *out, in
 {
     for (int i = 0; i < EQUAL_TRIES; i++) {
         dice_slot(slot, planes, host, (uint32_t)out->width, (uint32_t)out->height);
-        slot->antialias = kernel == BZI_KERNEL_NV12 || kernel == BZI_KERNEL_ANY_LINEAR;
-        if (kernel == BZI_KERNEL_NV12_RAMP) {
+        slot->antialias = kernel == BZI_KERNEL_OF_LERP;
+        if (kernel == BZI_KERNEL_OF_RAMP) {
             const float h[9] = { dice_real(1, 4), 0, slot->h[2], 0, dice_real(1, 4), slot->h[5], 0, 0, 1 };
             memcpy(slot->h, h, sizeof h);
         } else if (kernel == BZI_KERNEL_ANY) {

@@ -111,7 +111,7 @@ function take(line,    code)
 
 BEGIN {
     CALLED = "any_thread apply_matrix bfloat byte half is_separable lanczos length linear_thread next_pass noise " \
-             "nv12_thread of pass_thread philox ramp_thread scratch_of smooth"
+             "of pass_thread philox ramp_thread scratch_of smooth"
     split(CALLED, names, " ")
     for (i in names)
         called["bzi_kernel_" names[i]]

@@ -7,8 +7,8 @@
 static void pass_plain(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const bzi_kernel_thread all = { 0, 0, 1, 1 };
-    bzi_kernel_shared shared;
-    const bzi_kernel_block block = { &shared, all, 0, 1, 0, 1 };
+    uint32_t shared[3 * BZI_KERNEL_TABLE];
+    const bzi_kernel_block block = { shared, 0, 1, 0, 1 };
     bzi_kernel_pass_thread(pass, out, all, block);
 }
 #endif

@@ -64,7 +64,7 @@ TEST(vectors_give_the_bits_of_the_functions_of_a_gpu_thread)
         b = a;
         a.src = (uint64_t)(uintptr_t)scratch_a;
         b.src = (uint64_t)(uintptr_t)scratch_b;
-        CHECK(bzi_scratch_bytes(&out, &a) <= sizeof scratch_a);
+        CHECK(bzi_scratch_bytes(&out) <= sizeof scratch_a);
         a.dst = (uint64_t)(uintptr_t)pixels_a;
         b.dst = (uint64_t)(uintptr_t)pixels_b;
         memset(pixels_a, 9, sizeof pixels_a);
@@ -923,9 +923,9 @@ TEST(device_memory_for_operations_is_allocated_when_a_loader_opens_and_bounded)
     for (int i = 0; i < 6; i++) {
         CHECK_EQ(opening[i] + running[i], opening[0] + running[0]);
         CHECK(running[i] <= 1);                             /* the worker's, for its pictures, perhaps made before */
-        CHECK_EQ(bytes[i], i < 3 ? 0 : bzi_scratch_device_bytes(i < 5 ? &out : &large));
+        CHECK_EQ(bytes[i], i < 3 ? 0 : bzi_scratch_bytes(i < 5 ? &out : &large));
     }
-    CHECK(bytes[5] <= 2 * 3 * 2 * OUT * 3 * OUT + 2 * 3072 + 4096);       /* two images, and little else */
+    CHECK(bytes[5] <= (2 * 3 + 6) * 2 * OUT * 3 * OUT + 2 * 3072 + 4096); /* two images, a blur's lines, little else */
 }
 
 /* Gives samples of an even index an operation; user: its kind. */
@@ -939,9 +939,9 @@ static bzna_status every_second(void *user, const bzna_sample_info *sample, bzna
 
 TEST(samples_have_no_part_in_launches_of_operations_that_others_drew)
 {
-    /* tally, table, finish; sharpen or blur, finish; map, finish; table, finish; cover */
+    /* tally, table, finish; sharpen, finish; rows and columns, finish; mix, finish; table, finish; cover */
     static const struct { uint32_t kind, passes; } known[] = {
-        { BZNA_OP_EQUALIZE, 3 }, { BZNA_OP_CONTRAST, 3 }, { BZNA_OP_SHARPNESS, 2 }, { BZNA_OP_BLUR, 2 },
+        { BZNA_OP_EQUALIZE, 3 }, { BZNA_OP_CONTRAST, 3 }, { BZNA_OP_SHARPNESS, 2 }, { BZNA_OP_BLUR, 3 },
         { BZNA_OP_GRAYSCALE, 2 }, { BZNA_OP_BRIGHTNESS, 2 }, { BZNA_OP_ERASE, 1 }
     };
     fake_control *control = fake_load()->control;
