@@ -617,10 +617,9 @@ BZI_KERNEL_FN void bzi_kernel_filter(const bzi_kernel_slot *slot, const bzi_kern
 /* c = m [a b c 1]' clamped to 0..255: three channels at once, m is 3x4. */
 BZI_KERNEL_FN void bzi_kernel_apply_matrix(const float m[12], float c[3])
 {
-    float c0 = c[0], c1 = c[1], c2 = c[2];
-    c[0] = bzi_kernel_clamp(((m[0] * c0 + m[1] * c1) + m[2]  * c2) + m[3],  255.0f);
-    c[1] = bzi_kernel_clamp(((m[4] * c0 + m[5] * c1) + m[6]  * c2) + m[7],  255.0f);
-    c[2] = bzi_kernel_clamp(((m[8] * c0 + m[9] * c1) + m[10] * c2) + m[11], 255.0f);
+    const float c0 = c[0], c1 = c[1], c2 = c[2];
+    for (int i = 0; i < 3; i++, m += 4)
+        c[i] = bzi_kernel_clamp(((m[0] * c0 + m[1] * c1) + m[2] * c2) + m[3], 255.0f);
 }
 
 BZI_KERNEL_FN float bzi_kernel_luma(const float weight[3], const float c[3])
@@ -1065,13 +1064,11 @@ BZI_KERNEL_CPU void bzi_kernel_ycgco_matrix(int full_range, int depth, float rgb
 /* The same for planes of G, B and R, and for gray, whose code values need no matrix but their range. */
 BZI_KERNEL_CPU void bzi_kernel_identity_matrix(int is_gray, int full_range, int depth, float rgb[12])
 {
-    static const int plane_of[3] = { 2, 0, 1 };
-    double unit = (double)(1 << (depth - 8)), top = (double)((1 << depth) - 1);
-    double scale = 255.0 / (full_range ? top : 219.0 * unit), black = full_range ? 0.0 : 16.0 * unit;
-    memset(rgb, 0, 12 * sizeof *rgb);
-    for (int c = 0; c < 3; c++) {
-        rgb[c * 4 + (is_gray ? 0 : plane_of[c])] = (float)scale;
-        rgb[c * 4 + 3] = (float)(-scale * black);
+    static const double none[3] = { 0.0, 0.0, 0.0 };
+    bzi_kernel_matrix(none, none, 219.0, full_range, depth, rgb);
+    if (!is_gray) {                            /* R is the third plane, and B the second */
+        rgb[2] = rgb[9] = rgb[0];
+        rgb[0] = rgb[8] = 0.0f;
     }
 }
 
@@ -1160,39 +1157,33 @@ BZI_KERNEL_FN float bzi_kernel_along(const float h[9], int along, int32_t i)
 #if BZI_KERNEL_VECTORS && defined(__x86_64__)
 #  define BZI_KERNEL_X86 1
 #  define BZI_KERNEL_AVX2 __attribute__((target("avx2,f16c")))
-#  define BZI_KERNEL_VBMI __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512vbmi")))
 
-/* The instructions that the processor has, and whose registers the system saves: AVX2 (1; 2 and 4 stand for its
- * registers) and AVX-512 with VBMI (2; 0xe0). macOS says so of AVX-512 after its first use: there, AVX2 is used. */
-BZI_KERNEL_CPU int bzi_kernel_find_level(void)
+/* Has the processor AVX2, and does the system save its registers (2 and 4)? */
+BZI_KERNEL_CPU int bzi_kernel_find_vectors(void)
 {
-    const unsigned avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512VL;
     unsigned a, b, c, d, saved;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_F16C))
         return 0;
     __asm__("xgetbv" : "=a"(saved), "=d"(d) : "c"(0));
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2) || (saved & 6) != 6)
-        return 0;
-    return (b & avx512) == avx512 && (c & bit_AVX512VBMI) && (saved & 0xe0) == 0xe0 ? 2 : 1;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2) && (saved & 6) == 6;
 }
 
 /* Asked once: where a hypervisor answers cpuid, that takes longer than a row. */
-BZI_KERNEL_CPU int bzi_kernel_level(void)
+BZI_KERNEL_CPU int bzi_kernel_has_vectors(void)
 {
     static int found = -1;
-    int level = __atomic_load_n(&found, __ATOMIC_RELAXED);
-    if (level < 0) {
-        level = bzi_kernel_find_level();
-        __atomic_store_n(&found, level, __ATOMIC_RELAXED);
+    int has = __atomic_load_n(&found, __ATOMIC_RELAXED);
+    if (has < 0) {
+        has = bzi_kernel_find_vectors();
+        __atomic_store_n(&found, has, __ATOMIC_RELAXED);
     }
-    return level;
+    return has;
 }
 #else
 #  define BZI_KERNEL_X86 0
 #  define BZI_KERNEL_AVX2
-BZI_KERNEL_CPU int bzi_kernel_level(void) { return BZI_KERNEL_VECTORS; }
+BZI_KERNEL_CPU int bzi_kernel_has_vectors(void) { return BZI_KERNEL_VECTORS; }
 #endif
-BZI_KERNEL_CPU int bzi_kernel_has_vectors(void) { return bzi_kernel_level() > 0; }
 #define BZI_KERNEL_ROW BZI_KERNEL_AVX2 BZI_KERNEL_CPU           /* a loop over a row */
 #define BZI_KERNEL_OF_ROW BZI_KERNEL_AVX2 BZI_KERNEL_FN         /* a part of one */
 
@@ -1518,10 +1509,10 @@ typedef struct bzi_kernel_stretch {
 } bzi_kernel_stretch;
 
 /* The weights of positions i and seven behind it; taps: what they have in common. is_ramp, of its filter, is_whole,
- * which says that the plane has all of their samples, and count are constants where they can be. How far the first
- * sample of a ramp lies from the position is exact. */
+ * which says that the plane has all of their samples, are constants. How far the first sample of a ramp lies from the
+ * position is exact. */
 BZI_KERNEL_OF_ROW void bzi_kernel_weigh(bzi_kernel_scan scan, bzi_kernel_taps taps, int is_ramp, int is_whole,
-                                        int32_t count, size_t i)
+                                        size_t i)
 {
     const bzi_kernel_wholes first = bzi_kernel_wholes_at(scan.index + i);
     const bzi_kernel_reals position = bzi_kernel_reals_at(scan.norm + i);
@@ -1531,7 +1522,7 @@ BZI_KERNEL_OF_ROW void bzi_kernel_weigh(bzi_kernel_scan scan, bzi_kernel_taps ta
                                   bzi_kernel_least(stop, stop - stop + (taps.end + 1));
     const float peak = taps.filter == BZNA_FILTER_AREA ? taps.radius : 1.0f;
     bzi_kernel_reals sum = { 0.0f }, weight = sum;
-    for (int32_t k = 0; k < count; k++) {
+    for (int32_t k = 0; k < scan.taps; k++) {
         const bzi_kernel_wholes at = first + k;
         bzi_kernel_reals x = is_ramp ? away + (float)k : __builtin_convertvector(at, bzi_kernel_reals) - position;
         x = (bzi_kernel_reals)((bzi_kernel_wholes)x & INT32_MAX) * taps.narrow;
@@ -1584,16 +1575,12 @@ BZI_KERNEL_ROW void bzi_kernel_plan_scan(bzi_kernel_scan scan, const bzi_kernel_
     for (size_t i = 0; i < count && !lerp; i += 8) {
         const int32_t a = scan.index[i], b = scan.index[i + 7];
         const int is_whole = is_ramp && a > 0 && a < most && b > 0 && b < most;
-        if (is_whole && scan.taps == 3)
-            bzi_kernel_weigh(scan, taps, 1, 1, 3, i);
-        else if (is_whole && scan.taps == 4)
-            bzi_kernel_weigh(scan, taps, 1, 1, 4, i);
-        else if (is_whole)
-            bzi_kernel_weigh(scan, taps, 1, 1, scan.taps, i);
+        if (is_whole)
+            bzi_kernel_weigh(scan, taps, 1, 1, i);
         else if (is_ramp)
-            bzi_kernel_weigh(scan, taps, 1, 0, scan.taps, i);
+            bzi_kernel_weigh(scan, taps, 1, 0, i);
         else
-            bzi_kernel_weigh(scan, taps, 0, 0, scan.taps, i);
+            bzi_kernel_weigh(scan, taps, 0, 0, i);
     }
 }
 
@@ -1614,26 +1601,35 @@ BZI_KERNEL_CPU void bzi_kernel_plan_samples(bzi_kernel_lines *lines, int c, int3
     }
 }
 
-/* Whether output column, or row, i lies inside. */
-BZI_KERNEL_FN int bzi_kernel_is_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int along, int32_t i)
+/* Does an output pixel show the picture? Pre: H is affine. */
+BZI_KERNEL_FN int bzi_kernel_is_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t x,
+                                              int32_t y)
 {
-    const float *m = slot->clip + (along ? 4 : 0), last = along ? view->y[0].last : view->x[0].last;
-    return bzi_kernel_inside(bzi_kernel_along(slot->h, along, i), last) &&
-           (!(slot->flags & BZI_KERNEL_CLIP) ||
-            bzi_kernel_inside(m[0] * (float)i + m[along ? 1 : 2], slot->clip_last[along]));
+    float u, v;
+    bzi_kernel_map_affine(slot->h, x, y, &u, &v);
+    return bzi_kernel_inside(u, view->x[0].last) && bzi_kernel_inside(v, view->y[0].last) &&
+           (!(slot->flags & BZI_KERNEL_CLIP) || bzi_kernel_is_kept(slot, x, y));
 }
 
-/* Which outputs lie inside: u(x) and v(y) are monotonic, rounding included, so that they are one piece. */
-BZI_KERNEL_CPU void bzi_kernel_plan_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int along,
-                                           int32_t size, int32_t *first, int32_t *end)
+/* The columns of row y that lie inside: one piece, as each border is straight, and u and v are monotonic, rounding
+ * included. Its ends are looked for from those of
+ * the row before, or from column 0 on, if it begins before those and ends before them, too. */
+BZI_KERNEL_CPU void bzi_kernel_columns_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t width,
+                                             int32_t y, int32_t *first, int32_t *end)
 {
-    int32_t i = 0;
-    while (i < size && !bzi_kernel_is_inside(slot, view, along, i))
-        i++;
-    while (i < size && !bzi_kernel_is_inside(slot, view, along, size - 1))
-        size--;
-    *first = i;
-    *end = size;
+    int32_t left = *first, right = *end;
+    while (left < width && !bzi_kernel_is_inside(slot, view, left, y))
+        left++;
+    for (left = left < width ? left : 0; left < width && !bzi_kernel_is_inside(slot, view, left, y);)
+        left++;
+    while (left > 0 && left < width && bzi_kernel_is_inside(slot, view, left - 1, y))
+        left--;
+    while (right > left && !bzi_kernel_is_inside(slot, view, right - 1, y))
+        right--;
+    for (right = right > left ? right : left; right < width && bzi_kernel_is_inside(slot, view, right, y);)
+        right++;
+    *first = left;
+    *end = right;
 }
 
 /* What every output column and row takes, and which samples columns touch. Returns 0 when more lie inside than can.
@@ -1641,10 +1637,13 @@ BZI_KERNEL_CPU void bzi_kernel_plan_inside(const bzi_kernel_slot *slot, const bz
 BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                    const bzi_kernel_output *out)
 {
-    bzi_kernel_plan_inside(slot, view, 0, out->width, &lines->first, &lines->end);
-    bzi_kernel_plan_inside(slot, view, 1, out->height, &lines->top, &lines->bottom);
-    const int32_t columns = lines->end - lines->first, rows = columns ? lines->bottom - lines->top : 0;
-    lines->bottom = lines->top + rows;
+    for (lines->bottom = out->height; lines->top < out->height && lines->first >= lines->end; lines->top++)
+        if (bzi_kernel_inside(bzi_kernel_along(slot->h, 1, lines->top), view->y[0].last))
+            bzi_kernel_columns_inside(slot, view, out->width, lines->top, &lines->first, &lines->end);
+    lines->top -= lines->first < lines->end;
+    while (lines->bottom > lines->top && !bzi_kernel_is_inside(slot, view, lines->first, lines->bottom - 1))
+        lines->bottom--;
+    const int32_t columns = lines->end - lines->first, rows = lines->bottom - lines->top;
     if (rows == 0 || columns > (int32_t)lines->x[0].room || rows > (int32_t)lines->y[0].room)
         return rows == 0;
     for (int c = 0; c < 2; c++) {
@@ -1973,36 +1972,28 @@ BZI_KERNEL_CPU void bzi_kernel_plan_colors(bzi_kernel_lines *lines, const bzi_ke
     colors->flags |= out->mean ? BZI_KERNEL_MEAN : 0;
 }
 
-/* Rows of elements to pixels that do not lie side by side; shift, and is_dense, of three channels, are constants. */
-BZI_KERNEL_OF_ROW void bzi_kernel_scatter_as(const bzi_kernel_output *out, int shift, int is_dense,
-                                             const uint8_t *const rows[3], int64_t count, uint8_t *restrict to)
+/* Rows of elements to pixels that do not lie side by side. dtype is a constant; what is dense has a loop of its own. */
+BZI_KERNEL_OF_ROW void bzi_kernel_scatter_as(uint32_t dtype, const bzi_kernel_output *out, const uint8_t *const rows[3],
+                                             int64_t count, uint8_t *restrict to)
 {
-    const int64_t step = (is_dense ? 3 : out->stride_x) << shift, apart = (is_dense ? 1 : out->stride_c) << shift;
-    const size_t size = (size_t)1 << shift;
+    const int shift = bzi_kernel_element_shift(dtype);
+    const int64_t step = out->stride_x << shift, apart = out->stride_c << shift, size = 1 << shift;
     const uint8_t *restrict r = rows[0], *restrict g = rows[1], *restrict b = rows[2];
+    const int is_dense = out->stride_x == 3 && out->stride_c == 1 && out->channels == 3;
     for (int64_t i = 0; i < count && is_dense; i++) {
-        memcpy(to + i * step, r + (i << shift), size);
-        memcpy(to + i * step + apart, g + (i << shift), size);
-        memcpy(to + i * step + 2 * apart, b + (i << shift), size);
+        memcpy(to + (3 * i << shift), r + (i << shift), (size_t)size);
+        memcpy(to + (3 * i << shift) + size, g + (i << shift), (size_t)size);
+        memcpy(to + (3 * i << shift) + 2 * size, b + (i << shift), (size_t)size);
     }
     for (uint32_t p = 0; p < out->channels && !is_dense; p++)
         for (int64_t i = 0; i < count; i++)
-            memcpy(to + p * apart + i * step, rows[p] + (i << shift), size);
+            memcpy(to + p * apart + i * step, rows[p] + (i << shift), (size_t)size);
 }
 
 BZI_KERNEL_ROW void bzi_kernel_scatter(const bzi_kernel_output *out, const uint8_t *const rows[3], int64_t count,
                                        uint8_t *to)
 {
-    const int shift = bzi_kernel_element_shift(out->dtype);
-    const int is_dense = out->stride_x == 3 && out->stride_c == 1 && out->channels == 3;
-    if (is_dense && shift == 2)
-        bzi_kernel_scatter_as(out, 2, 1, rows, count, to);
-    else if (is_dense && shift == 1)
-        bzi_kernel_scatter_as(out, 1, 1, rows, count, to);
-    else if (is_dense)
-        bzi_kernel_scatter_as(out, 0, 1, rows, count, to);
-    else
-        bzi_kernel_scatter_as(out, shift, 0, rows, count, to);
+    BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_scatter_as, out, rows, count, to);
 }
 
 /* The mean picture's pixels of row y. */
@@ -2210,35 +2201,6 @@ BZI_KERNEL_ROW void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi
         bzi_kernel_take_whole(lines, 1, lines->row);
 }
 
-BZI_KERNEL_FN int bzi_kernel_turned_is_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t x,
-                                              int32_t y)
-{
-    float u, v;
-    bzi_kernel_map_affine(slot->h, x, y, &u, &v);
-    return bzi_kernel_inside(u, view->x[0].last) && bzi_kernel_inside(v, view->y[0].last) &&
-           (!(slot->flags & BZI_KERNEL_CLIP) || bzi_kernel_is_kept(slot, x, y));
-}
-
-/* The columns of row y that lie inside: one piece, as each border is straight. Its ends are looked for from those of
- * the row before, or from column 0 on, if it begins before those and ends before them, too. */
-BZI_KERNEL_CPU void bzi_kernel_turned_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t width,
-                                             int32_t y, int32_t *first, int32_t *end)
-{
-    int32_t left = *first, right = *end;
-    while (left < width && !bzi_kernel_turned_is_inside(slot, view, left, y))
-        left++;
-    for (left = left < width ? left : 0; left < width && !bzi_kernel_turned_is_inside(slot, view, left, y);)
-        left++;
-    while (left > 0 && left < width && bzi_kernel_turned_is_inside(slot, view, left - 1, y))
-        left--;
-    while (right > left && !bzi_kernel_turned_is_inside(slot, view, right - 1, y))
-        right--;
-    for (right = right > left ? right : left; right < width && bzi_kernel_turned_is_inside(slot, view, right, y);)
-        right++;
-    *first = left;
-    *end = right;
-}
-
 /* Makes the rows of a slot; workspace is aligned as malloc does. Returns 1; or 0, having done nothing, when they are
  * not made here or the workspace is too small. */
 BZI_KERNEL_CPU int bzi_kernel_warp_rows(const bzi_kernel_slot *given, const bzi_kernel_output *to, void *workspace,
@@ -2261,7 +2223,7 @@ BZI_KERNEL_CPU int bzi_kernel_warp_rows(const bzi_kernel_slot *given, const bzi_
     }
     for (int32_t y = 0; y < out.height; y++) {
         if (!lines.aligned)
-            bzi_kernel_turned_inside(&slot, &view, out.width, y, &lines.first, &lines.end);
+            bzi_kernel_columns_inside(&slot, &view, out.width, y, &lines.first, &lines.end);
         const int inside = lines.aligned ? y >= lines.top && y < lines.bottom : lines.first < lines.end;
         if (inside && lines.aligned)
             bzi_kernel_take_rows(&slot, &view, &lines, y);
@@ -3043,10 +3005,10 @@ BZI_KERNEL_FN void bzi_kernel_pass_thread(const bzi_kernel_pass *pass, const bzi
     case BZI_KERNEL_PASS_FINISH:
         bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_FINISH);
         break;
-    case BZI_KERNEL_PASS_COVER:
-        bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_COVER);
+    case BZI_KERNEL_PASS_SHARPEN: case BZI_KERNEL_PASS_BLUR_ROWS: case BZI_KERNEL_PASS_BLUR_COLUMNS:
+        bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_SHARPEN);
         break;
-    default: bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_SHARPEN);
+    default: bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_COVER);
     }
 }
 
