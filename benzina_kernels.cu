@@ -576,22 +576,16 @@ BZI_KERNEL_FN void bzi_kernel_filter_plane(const bzi_kernel_slot *slot, const bz
             if (p)
                 part[1] += weight * bzi_kernel_fetch(slot, view, 2, column, row);
         }
-        if (rounds) {
-            part[0] = bzi_kernel_whole(part[0] * (1.0f / weights_x), most);
-            part[1] = bzi_kernel_whole(part[1] * (1.0f / weights_x), most);
-        }
+        for (int i = 0; i < 2 && rounds; i++)
+            part[i] = bzi_kernel_whole(part[i] * (1.0f / weights_x), most);
         weight = bzi_kernel_weight(y, k);
         weights_y += weight;
         sum[0] += weight * part[0];
         sum[1] += weight * part[1];
     }
     const float norm = (rounds ? 1.0f : 1.0f / weights_x) * (1.0f / weights_y);
-    sum[0] *= norm;
-    sum[1] *= norm;
-    if (rounds) {
-        sum[0] = bzi_kernel_whole(sum[0], most);
-        sum[1] = bzi_kernel_whole(sum[1], most);
-    }
+    for (int i = 0; i < 2; i++)
+        sum[i] = rounds ? bzi_kernel_whole(sum[i] * norm, most) : sum[i] * norm;
 }
 
 /* Y'CbCr at u, v of the picture. */
@@ -1768,19 +1762,16 @@ BZI_KERNEL_CPU size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_
     return place;
 }
 
-/* The sum of plane p's parts, of which the first may be that row; times norm and scale, where norm is not NULL. */
-BZI_KERNEL_FN void bzi_kernel_sum_parts(const bzi_kernel_lines *lines, int p, float *restrict row,
-                                        const float *restrict norm)
+/* The sum of plane p's parts, of which the first may be that row. */
+BZI_KERNEL_ROW void bzi_kernel_sum_parts(const bzi_kernel_lines *lines, int p, float *restrict row)
 {
     const size_t room = lines->x[p > 0].room;
-    const float *share = lines->share[p > 0], scale = lines->scale[p > 0];
+    const float *share = lines->share[p > 0];
     for (int32_t k = lines->part[p][0] == row; k < lines->parts[p > 0]; k++) {
         const float *restrict part = lines->part[p][k];
         for (size_t i = 0; i < room; i++)
             row[i] = k ? row[i] + share[k] * part[i] : share[k] * part[i];
     }
-    for (size_t i = 0; i < room && norm; i++)
-        row[i] *= norm[i] * scale;
 }
 
 /* Colors are to be made of one row alone: of planes from p on. */
@@ -1812,7 +1803,7 @@ BZI_KERNEL_CPU void bzi_kernel_take(bzi_kernel_lines *lines, const bzi_kernel_sl
         if (n == BZI_KERNEL_PARTS) {
             lines->parts[c] = n;
             for (int p = c; p <= 2 * c; p++) {
-                bzi_kernel_sum_parts(lines, p, lines->row[p], NULL);
+                bzi_kernel_sum_parts(lines, p, lines->row[p]);
                 lines->part[p][0] = lines->row[p];
             }
             lines->share[c][0] = 1.0f;
@@ -1831,7 +1822,7 @@ BZI_KERNEL_CPU void bzi_kernel_take(bzi_kernel_lines *lines, const bzi_kernel_sl
 BZI_KERNEL_CPU void bzi_kernel_round_rows(const bzi_kernel_slot *slot, bzi_kernel_lines *lines)
 {
     for (int p = 0; p < 3; p++) {
-        bzi_kernel_sum_parts(lines, p, lines->rgb[p], NULL);
+        bzi_kernel_sum_parts(lines, p, lines->rgb[p]);
         bzi_kernel_round_row(lines->rgb[p], NULL, lines->scale[p > 0], (size_t)(lines->end - lines->first),
                              bzi_kernel_most(slot));
     }
