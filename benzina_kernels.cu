@@ -2662,8 +2662,10 @@ BZI_KERNEL_FN uint32_t bzi_kernel_entry(const bzi_kernel_op *op, int c, uint32_t
         return stats->least == stats->most ? value :
                bzi_kernel_truncate((v - bzi_kernel_real(stats->least)) *      /* as PyTorch divides by a tensor */
                                    (1.0f / bzi_kernel_real(stats->most - stats->least) * 255.0f));
-    default:
+    case BZNA_OP_EQUALIZE:
         return bzi_kernel_equalize(value, stats);
+    default:
+        return value;
     }
 }
 
