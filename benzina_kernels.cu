@@ -28,7 +28,7 @@
  *
  *     linear     48 registers    294  linear, not widened
  *     ramp       77             1066  linear, widened
- *     any       119             1823  linear, widened, sheared; cubic, widened: 2862; with a jitter 60 more, with hue
+ *     any       119             1840  linear, widened, sheared; cubic, widened: 2879; with a jitter 60 more, with hue
  *                                      140, for contrast all of it twice
  *
  *   - Kernels of their own, because the path with most registers decides for all of a kernel;
@@ -2468,14 +2468,14 @@ BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kerne
  * Instructions of PTX a pixel of 224 x 224, and loads and stores of global memory, as build/tests/test_ptx counts and
  * limits them:
  *
- *     tally           55.2    3.00  0.20
- *     table           90.2    0.20  0.02    of an operation that needs a tally
- *     mix            102.0    3.00  3.00    saturation
- *     sharpen        331.2   26.57  3.00
- *     blur, rows    1744.2   69.00  3.00    kernel of 23 x 23
- *     blur, columns 1573.2   69.00  3.00
- *     cover           79.3    0.00  0.26    a small rectangle
- *     finish          95.2    3.00  3.00
+ *     tally           56.2    3.00  0.20
+ *     table           91.1    0.20  0.02    of an operation that needs a tally
+ *     mix            102.5    3.00  3.00    saturation
+ *     sharpen        330.4   26.57  3.00
+ *     blur, rows    1710.0   69.00  3.00    kernel of 23 x 23
+ *     blur, columns 1605.0   69.00  3.00
+ *     cover           79.5    0.00  0.26    a small rectangle
+ *     finish          95.8    3.00  3.00
  *
  * 56 registers for sm_90, 54 for sm_80 and 50 for sm_75 (ptxas 13.0), and 3072 bytes of shared memory: at least four
  * blocks of 256 threads a multiprocessor. Tiles in shared memory would take a third of a blur's instructions and a
