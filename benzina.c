@@ -5587,32 +5587,26 @@ typedef struct bzi_movie {
 #define BZI_FILE   0u                 /* the parent of top-level boxes */
 #define BZI_SKIP   1                              /* returned by a reader: the box's children are not to be read */
 
-/* Makes an error like "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ...". */
-BZI_COLD BZI_PRINTF(4, 5)
-static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_status status, uint64_t offset, const char *format, ...)
+/* Names the box that is being read, like "moov/trak[2]/mdia/minf/stbl/stsz", before the message. */
+BZI_COLD
+static bzna_status bzi_box_blame(const bzi_movie *movie)
 {
-    char path[BZI_LIMIT_DEPTH * 5 + 16], type[5], text[160];
+    char path[BZI_LIMIT_DEPTH * 5 + 16] = "", type[5];
     size_t n = 0;
-    va_list arguments;
 
-    path[0] = 0;
     for (uint32_t i = 0; i < movie->depth; i++) {
         bzi_fourcc_text(movie->path[i], type);
         n += (size_t)snprintf(path + n, sizeof path - n, "%s%s", i ? "/" : "", type);
         if (movie->path[i] == bzi_type("trak") && movie->track_count)
             n += (size_t)snprintf(path + n, sizeof path - n, "[%u]", movie->track_count - 1);
     }
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    BZI_FAIL_IN(movie->err, status, offset, path, "%s", text);
     movie->err->fourcc = movie->depth ? movie->path[movie->depth - 1] : 0;
-    return status;
+    return n ? bzi_error_prefix(movie->err, path) : movie->err->status;
 }
-#ifdef __clang_analyzer__
-#  define bzi_box_fail(movie, status, at, ...) (bzi_box_fail(movie, (status), at, __VA_ARGS__), (status))
-#endif
+
+/* Makes an error of the box that is being read. */
+#define BZI_BOX_FAIL(movie, status, offset, ...)                                                                       \
+    (BZI_FAIL_AT((movie)->err, status, offset, __VA_ARGS__), bzi_box_blame(movie))
 
 /* Begins to read a file's boxes. */
 static void bzi_movie_begin(bzi_movie *movie, bzna_error *err)
@@ -5638,7 +5632,7 @@ BZI_COLD
 static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c)
 {
     if (movie->has_moov)
-        return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one");
+        return BZI_BOX_FAIL(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one");
     movie->has_moov = 1;
     return BZNA_OK;
 }
@@ -5671,7 +5665,7 @@ BZI_COLD
 static bzna_status bzi_box_trak(bzi_movie *movie, bzi_cursor *c)
 {
     if (movie->track_count == BZI_LIMIT_TRACKS)
-        return bzi_box_fail(movie, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
+        return BZI_BOX_FAIL(movie, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
     movie->track = &movie->tracks[movie->track_count];
     memset(movie->track, 0, sizeof *movie->track);
     movie->track->number = movie->track_count++;
@@ -5799,7 +5793,7 @@ static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c)
     bzi_track *track = movie->track;
 
     if (track->config_at)
-        return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same sample entry");
+        return BZI_BOX_FAIL(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same sample entry");
 
     track->config_at = bzi_cursor_offset(c);
     track->config = bzi_cursor_rest(c);
@@ -5829,11 +5823,11 @@ static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t bit
     const uint64_t left = bzi_cursor_left(c) + movie->unread;
 
     if (*at)
-        return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same track");
+        return BZI_BOX_FAIL(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same track");
 
     *at = bzi_cursor_offset(c);
     if (c->overrun || bytes > left)
-        return bzi_box_fail(movie, BZNA_E_BOX, *at, "%u entries need %llu bytes, but the box has %llu", *count,
+        return BZI_BOX_FAIL(movie, BZNA_E_BOX, *at, "%u entries need %llu bytes, but the box has %llu", *count,
                             (bzi_llu)bytes, (bzi_llu)left);
     return BZNA_OK;
 }
@@ -5851,7 +5845,7 @@ static bzna_status bzi_box_sizes(bzi_movie *movie, bzi_cursor *c)
     table->size_bits = bits = is_compact ? word & 255 : 32;
     table->first_size = table->common_size = is_compact ? 0 : word;
     if (is_compact && bits != 4 && bits != 8 && bits != 16)
-        return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16", bits);
+        return BZI_BOX_FAIL(movie, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16", bits);
     if (bzi_box_entries(movie, c, table->common_size ? 0 : bits, &table->sample_count, &table->sizes_at) != BZNA_OK)
         return movie->err->status;
     if (!table->common_size && table->sample_count)
@@ -5900,7 +5894,7 @@ static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c)
 BZI_COLD
 static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c)
 {
-    return bzi_box_fail(movie, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "fragmented files are not read. Remux it: "
+    return BZI_BOX_FAIL(movie, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "fragmented files are not read. Remux it: "
                         "ffmpeg -i in.mp4 -c copy -movflags +faststart out.mp4");
 }
 
@@ -5972,21 +5966,21 @@ static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64
     const int is_top = movie->depth == 0;
 
     if (!bzi_box_parse(bytes, limit, box))
-        return bzi_box_fail(movie, BZNA_E_TRUNCATED, at, "only %llu bytes are left, too few for the header of a box",
+        return BZI_BOX_FAIL(movie, BZNA_E_TRUNCATED, at, "only %llu bytes are left, too few for the header of a box",
                             (bzi_llu)limit);
 
     movie->path[movie->depth++] = box->type;                /* so that messages name the box */
     if (box->size == 0 && box->header == 16 && box->type == bzi_type("mdat"))
-        return bzi_box_fail(movie, BZNA_E_UNFINISHED, at,
+        return BZI_BOX_FAIL(movie, BZNA_E_UNFINISHED, at,
                             "its length was never written: the archive was not finished");
 
     box->at = at;
     if (is_top && box->size == 0 && box->header == 8)
         box->size = limit;                                  /* it goes to the end of the file */
     if (box->size < box->header)
-        return bzi_box_fail(movie, BZNA_E_BOX, at, "size %llu is smaller than its header", (bzi_llu)box->size);
+        return BZI_BOX_FAIL(movie, BZNA_E_BOX, at, "size %llu is smaller than its header", (bzi_llu)box->size);
     if (box->size > limit)
-        return bzi_box_fail(movie, is_top ? BZNA_E_TRUNCATED : BZNA_E_BOX, at,
+        return BZI_BOX_FAIL(movie, is_top ? BZNA_E_TRUNCATED : BZNA_E_BOX, at,
                             "size %llu, but only %llu bytes are left in %s", (bzi_llu)box->size, (bzi_llu)limit,
                             is_top ? "the file" : "the box around it");
     movie->depth--;
@@ -6025,7 +6019,7 @@ static bzna_status bzi_box_read(bzi_movie *movie, const bzi_box *box, const bzi_
     if (!movie->window->held && (*rule->children || !strcmp(rule->parent, "stbl")))
         part = bzi_min(size, *rule->children ? BZI_BOX_HEAD : BZI_BOX_TABLE);
     if (part > BZI_LIMIT_BOX_BYTES && !movie->window->held)
-        return bzi_box_fail(movie, BZNA_E_LIMIT, box->at, "%llu bytes, more than %llu", (bzi_llu)part,
+        return BZI_BOX_FAIL(movie, BZNA_E_LIMIT, box->at, "%llu bytes, more than %llu", (bzi_llu)part,
                             (bzi_llu)BZI_LIMIT_BOX_BYTES);
     if (part && (status = bzi_window_view(movie->window, at, part, &bytes, movie->err)) != BZNA_OK)
         return status;
@@ -6036,7 +6030,7 @@ static bzna_status bzi_box_read(bzi_movie *movie, const bzi_box *box, const bzi_
     movie->unread = 0;
     *children = at + payload.pos;
     if (status == BZNA_OK && payload.overrun)
-        return bzi_box_fail(movie, BZNA_E_BOX, box->at, "its %llu bytes are too few", (bzi_llu)box->size);
+        return BZI_BOX_FAIL(movie, BZNA_E_BOX, box->at, "its %llu bytes are too few", (bzi_llu)box->size);
     return status;
 }
 
@@ -6052,9 +6046,9 @@ static bzna_status bzi_box_list(bzi_movie *movie, uint64_t at, uint64_t end, uin
         bzna_status status;
 
         if (n == BZI_LIMIT_BOX_CHILDREN)
-            return bzi_box_fail(movie, BZNA_E_LIMIT, at, "more than %u boxes in one", n);
+            return BZI_BOX_FAIL(movie, BZNA_E_LIMIT, at, "more than %u boxes in one", n);
         if (movie->depth == BZI_LIMIT_DEPTH)
-            return bzi_box_fail(movie, BZNA_E_LIMIT, at, "boxes nest too deep, more than %u", BZI_LIMIT_DEPTH);
+            return BZI_BOX_FAIL(movie, BZNA_E_LIMIT, at, "boxes nest too deep, more than %u", BZI_LIMIT_DEPTH);
         if ((status = bzi_box_next(movie, at, end, &box)) != BZNA_OK)
             return status == BZNA_END ? BZNA_OK : status;
         if (!(rule = bzi_box_find(parent, box.type)))
@@ -6244,9 +6238,8 @@ static bzna_status bzi_track_clap(const bzi_track *track, bzi_image *image, bzna
     if (bzi_clap_side(coded->frame_width, c, c + 4, &coded->crop_x, &coded->width) &&
         bzi_clap_side(coded->frame_height, c + 2, c + 6, &coded->crop_y, &coded->height))
         return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": clap %d/%d x %d/%d at %d/%d, %d/%d does not lie in the %ux%u frame",
-                    track->name, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], track->frame_width,
-                    track->frame_height);
+    return BZI_FAIL(err, BZNA_E_BOX, "clap %d/%d x %d/%d at %d/%d, %d/%d does not lie in the %ux%u frame", c[0], c[1],
+                    c[2], c[3], c[4], c[5], c[6], c[7], track->frame_width, track->frame_height);
 }
 
 /* Describes a track's pictures. length_size comes from the configuration record. */
@@ -6259,11 +6252,10 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
     *image = (bzi_image){ .fourcc = track->format, .has_range = track->has_range, .config_offset = track->config_at };
     bzi_fourcc_text(track->format, type);
     if (!codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "track \"%s\": sample entry '%s' is not a known codec", track->name, type);
+        return BZI_FAIL(err, BZNA_E_CODEC, "sample entry '%s' is not a known codec", type);
     if (track->config.size < codec->config_bytes)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
-                        "track \"%s\": the decoder configuration (%s) is missing or too short", track->name,
-                        codec->config);
+                        "the decoder configuration (%s) is missing or too short", codec->config);
 
     *coded = (bzna_image){ .struct_size = sizeof *coded, .codec = codec->id,
                            .length_size = bzi_codec_length_size(codec, track->config),
@@ -6272,10 +6264,9 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
                            .frame_height = track->frame_height, .height = track->frame_height };
     if (coded->length_size == 3)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
-                        "track \"%s\": NAL unit lengths of 3 bytes are not allowed", track->name);
+                        "NAL unit lengths of 3 bytes are not allowed");
     if (!track->frame_width || !track->frame_height)
-        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": the frame size is %ux%u", track->name, track->frame_width,
-                        track->frame_height);
+        return BZI_FAIL(err, BZNA_E_BOX, "the frame size is %ux%u", track->frame_width, track->frame_height);
     if (codec->is_file && !track->has_clap)   /* each picture states its own size; the track's is that of the largest */
         coded->frame_width = coded->width = coded->frame_height = coded->height = 0;
     return bzi_track_clap(track, image, err);
@@ -6286,9 +6277,9 @@ static bzna_status bzi_track_unit(const bzi_track *track, bzi_span unit, uint64_
                                   bzna_error *err)
 {
     if (bzi_track_image(track, image, err) != BZNA_OK)
-        return err->status;
+        return bzi_error_prefix(err, track->name);
     if (unit.size == 0)
-        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": its access unit has no bytes", track->name);
+        return BZI_FAIL(err, BZNA_E_BOX, "%s: the access unit has no bytes", track->name);
 
     image->coded.config = track->config.data;
     image->coded.data = unit.data;
@@ -6308,7 +6299,7 @@ static bzna_status bzi_track_first(const bzi_track *track, const bzi_movie_head 
     if (bzi_track_orientation(track, head, &orientation, err) != BZNA_OK)
         return err->status;
     if (!track->table.chunk_count)
-        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\" has a sample but no stco or co64 entry", track->name);
+        return BZI_FAIL(err, BZNA_E_BOX, "%s has a sample but no stco or co64 entry", track->name);
     if (bzi_table_entry(&track->table, 0, bytes.size, &at, &unit.size, err) != BZNA_OK)
         return err->status;
 
@@ -6784,7 +6775,7 @@ static bzna_status bzi_own_fail(const bzi_own *own, uint32_t i, const char *func
 }
 
 /* Gives a codec's state for this thread. The first time it makes it. */
-static bzna_status bzi_own_begin(bzi_own *own, uint32_t i, void **state, bzna_error *err)
+static bzna_status bzi_own_begin(bzi_own *own, uint32_t i, bzna_error *err)
 {
     const bzna_codec *c = &own->host->own_codecs[i].c;
     int32_t said = BZNA_OK;
@@ -6801,7 +6792,6 @@ static bzna_status bzi_own_begin(bzi_own *own, uint32_t i, void **state, bzna_er
             return bzi_own_fail(own, i, "thread_begin", said, 0, err);
         own->begun |= 1u << i;
     }
-    *state = own->states[i];
     return BZNA_OK;
 }
 
@@ -6850,7 +6840,7 @@ static int bzi_span_holds(bzi_span span, const void *data, uint64_t size)
     return at >= begin && at - begin <= span.size && size <= span.size - (at - begin);
 }
 
-/* Checks an unwrapped picture, and copies what lies neither in the wrapper nor in memory of the library's. */
+/* Checks an unwrapped picture, and copies what does not lie in the wrapper. */
 static bzna_status bzi_own_take_inner(bzi_own *own, bzi_span wrapper, bzna_image *inner, bzna_error *err)
 {
     bzi_buffer *copy = &own->copies[own->copied % BZI_LIMIT_OUTPUTS];
@@ -6876,33 +6866,27 @@ static bzna_status bzi_own_take_inner(bzi_own *own, bzi_span wrapper, bzna_image
 }
 
 /* Replaces a wrapper by the picture in it, which is treated from then on as if it had come alone. */
-static bzna_status bzi_own_unwrap(bzi_own *own, uint32_t i, void *state, bzi_image *image, bzna_error *err)
+static bzna_status bzi_own_unwrap(bzi_own *own, uint32_t i, bzi_image *image, bzna_error *err)
 {
     const bzna_codec *c = &own->host->own_codecs[i].c;
     const bzi_span wrapper = bzi_image_data(&image->coded);
-    const uint32_t orientation = image->coded.orientation, palette = image->coded.palette, fourcc = image->fourcc;
-    const uint64_t offset = image->data_offset;
     bzna_image given = { .struct_size = sizeof given }, inner;
     int32_t said;
 
     bzi_error_init(err);
     bzi_os_callback_begin();
-    said = c->unwrap(state, wrapper.data, wrapper.size, &given, err);
+    said = c->unwrap(own->states[i], wrapper.data, wrapper.size, &given, err);
     bzi_os_callback_end();
+    given.struct_size = sizeof given;
+    if (said == BZNA_OK && (bzi_image_take(&inner, &given, "image", err) != BZNA_OK ||
+                            bzi_own_take_inner(own, wrapper, &inner, err) != BZNA_OK))
+        said = err->status;
     if (said != BZNA_OK)
         return bzi_own_fail(own, i, "unwrap", said, wrapper.size, err);
 
-    given.struct_size = sizeof given;
-    if (bzi_image_take(&inner, &given, "image", err) != BZNA_OK ||
-        bzi_own_take_inner(own, wrapper, &inner, err) != BZNA_OK)
-        return bzi_own_fail(own, i, "unwrap", err->status, wrapper.size, err);
-
-    *image = bzi_image_alone(&inner);
-    image->fourcc = fourcc;
-    image->data_offset = offset;
-    image->coded.palette = palette;
-    if (orientation)                                        /* as the data set wants it */
-        image->coded.orientation = orientation;
+    inner.palette = image->coded.palette;
+    inner.orientation = bzi_default(image->coded.orientation, inner.orientation);   /* as the data set wants it */
+    image->coded = inner;
     return BZNA_OK;
 }
 
@@ -6911,11 +6895,11 @@ static bzna_status bzi_own_unwrap(bzi_own *own, uint32_t i, void *state, bzi_ima
 static bzna_status bzi_own_prepare_one(bzi_own *own, bzi_image *image, bzna_error *err)
 {
     const bzi_span file = bzi_image_data(&image->coded);
+    const uint32_t allowed = own->host ? own->host->codecs : 0;
     bzna_codec_shape shape = { .struct_size = sizeof shape };
-    const bzna_codec *c;
+    const bzi_own_codec *codec;
     int32_t said = BZNA_OK;
     uint32_t i;
-    void *state;
 
     if (image->coded.codec == BZNA_CODEC_STILL && own->host && !bzi_still_find(file) &&
         (i = bzi_own_recognize(own->host, file)) != BZNA_CODEC_UNKNOWN) {
@@ -6927,29 +6911,27 @@ static bzna_status bzi_own_prepare_one(bzi_own *own, bzi_image *image, bzna_erro
         return BZNA_OK;
     if (!own->host || i >= own->host->own_codec_count)
         return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: the context has no such codec of its own", image->coded.codec);
-    c = &own->host->own_codecs[i].c;
-    if (own->host->codecs && !(own->host->codecs & BZNA_ALLOW_OWN))
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it",
-                        own->host->own_codecs[i].name);
-    if (bzi_own_begin(own, i, &state, err) != BZNA_OK)
+    codec = &own->host->own_codecs[i];
+    if (allowed && !(allowed & BZNA_ALLOW_OWN))
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", codec->name);
+    if (bzi_own_begin(own, i, err) != BZNA_OK)
         return err->status;
 
-    if (c->inspect) {
+    if (codec->c.inspect) {
         bzi_error_init(err);
         bzi_os_callback_begin();
-        said = c->inspect(state, file.data, file.size, &shape, err);
+        said = codec->c.inspect(own->states[i], file.data, file.size, &shape, err);
         bzi_os_callback_end();
     }
     if (said != BZNA_OK) {
         bzi_own_fail(own, i, "inspect", said, file.size, err);
         return bzi_image_fail_at(image, err);
     }
-    if (!c->decode || (c->unwrap && shape.wrapped))
-        return bzi_own_unwrap(own, i, state, image, err);
+    if (!codec->c.decode || (codec->c.unwrap && shape.wrapped))
+        return bzi_own_unwrap(own, i, image, err);
 
-    if (own->host->codecs && (shape.codecs & ~own->host->codecs))
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow what it is made of",
-                        own->host->own_codecs[i].name);
+    if (allowed && (shape.codecs & ~allowed))
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow what it is made of", codec->name);
     if (bzi_own_format(&shape, image->coded.palette == BZNA_PALETTE_INDEX, &image->format, err) != BZNA_OK ||
         bzi_format_check_bytes(&image->format, file.size, err) != BZNA_OK)
         return bzi_own_fail(own, i, "inspect", err->status, file.size, err);
@@ -6962,9 +6944,7 @@ static bzna_status bzi_own_prepare(bzi_own *own, bzi_image *image, bzna_error *e
 {
     const bzna_status status = bzi_own_prepare_one(own, image, err);
 
-    if (status != BZNA_OK || image->coded.codec != BZNA_CODEC_STILL)
-        return status;
-    return bzi_own_prepare_one(own, image, err);
+    return status == BZNA_OK && image->coded.codec == BZNA_CODEC_STILL ? bzi_own_prepare_one(own, image, err) : status;
 }
 
 /* --- Pictures that are files --- */
@@ -7055,13 +7035,13 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie)
     for (uint32_t n = 0; at < end && status == BZNA_OK && (!n || end - at >= 8); n++, at += box.size) {
         last = box;
         if (n == BZI_LIMIT_TOP_BOXES)
-            return bzi_box_fail(movie, BZNA_E_LIMIT, at, "more than %u boxes at file level", n);
+            return BZI_BOX_FAIL(movie, BZNA_E_LIMIT, at, "more than %u boxes at file level", n);
         if ((status = bzi_box_next(movie, at, end, &box)) != BZNA_OK)
             break;
         if (last.type == bzi_type("mdat") && last.size == 16 && last.header == 16 && box.type == bzi_type("ftyp")) {
             /* the original tools write samples after an empty box, and let it contain them when they index the file */
             movie->path[movie->depth++] = last.type;
-            return bzi_box_fail(movie, BZNA_E_UNFINISHED, last.at, "the archive was not indexed: the box is empty, and "
+            return BZI_BOX_FAIL(movie, BZNA_E_UNFINISHED, last.at, "the archive was not indexed: the box is empty, and "
                                 "samples follow it. Index it with the tool that wrote it, or pack its pictures again");
         }
         if (box.type == bzi_type("moov") && !moov.size)
@@ -14313,11 +14293,10 @@ static bzna_status bzi_own_run(bzi_own *own, const bzna_image *image, const bzi_
     const uint32_t i = image->codec - BZNA_CODEC_OWN;
     const bzna_codec *c = &own->host->own_codecs[i].c;
     uint64_t gap = 0;
-    void *state;
     int32_t said;
     int live = 1;
 
-    if (bzi_own_begin(own, i, &state, err) != BZNA_OK)
+    if (bzi_own_begin(own, i, err) != BZNA_OK)
         return err->status;
     bzi_fill(base, frame->size, fill);
     memset(frame->palette, 0, sizeof frame->palette);
@@ -14329,7 +14308,7 @@ static bzna_status bzi_own_run(bzi_own *own, const bzna_image *image, const bzi_
 
     bzi_error_init(err);
     bzi_os_callback_begin();
-    said = c->decode(state, image->data, image->data_size, &frame->needed, &frame->to, err);
+    said = c->decode(own->states[i], image->data, image->data_size, &frame->needed, &frame->to, err);
     bzi_os_callback_end();
     for (uint32_t k = 0; k <= frame->count; k++) {
         live = live && bzi_is_filled(base + gap, BZI_CANARY_BYTES, fill);
