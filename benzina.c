@@ -5340,8 +5340,8 @@ static bzna_status bzi_image_fit(bzna_image *image, uint32_t alone, const bzi_fo
         image->height = bzi_default(image->height, height - bzi_min32(image->crop_y, height));
     }
     if (image->frame_width != width || image->frame_height != height)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, but its container says %ux%u", width, height,
-                        image->frame_width, image->frame_height);
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, but its container says %ux%u", width,
+                        height, image->frame_width, image->frame_height);
     if (!bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, width, height))
         return BZI_FAIL(err, alone ? BZNA_E_MISMATCH : BZNA_E_ARGUMENT,
                         "the picture of %ux%u at %u,%u does not lie in its frame, %ux%u", image->width, image->height,
@@ -6139,8 +6139,8 @@ static bzna_status bzi_table_check(const bzi_track *track, const uint32_t *runs,
                        t->sample_count);
 }
 
-/* Writes every sample's offset. chunks: the offsets of the chunks that the samples lie in, at the end of the same array,
- * where each is read before it is written over. */
+/* Writes every sample's offset. chunks: the offsets of the chunks that the samples lie in, at the end of the same
+ * array, where each is read before it is written over. */
 static void bzi_table_expand(const bzi_table *t, const uint64_t *chunks, const uint32_t *run)
 {
     const uint32_t *last = run + 3 * (size_t)(t->run_count - 1);
@@ -7687,8 +7687,9 @@ static bzna_status bzi_coded_gather(bzi_coded *coded, bzna_error *err)
         return BZNA_OK;
     if (image->codec != BZNA_CODEC_AV1)
         return bzi_coded_gather_nals(coded, err);
-    return bzi_image_find_set(image, &header, &frame, err) == BZNA_OK ? bzi_coded_add_set(coded, header, err) :
-                                                                      err->status;
+    if (bzi_image_find_set(image, &header, &frame, err) != BZNA_OK)
+        return err->status;
+    return bzi_coded_add_set(coded, header, err);
 }
 
 /* Fills in sizes and colors from the stream, and checks what the caller gives against them. */
