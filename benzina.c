@@ -7701,8 +7701,8 @@ static bzna_status bzi_coded_fit(bzi_coded *coded, bzna_error *err)
     const uint32_t orientation = bzi_default(sps->orientation, 1);
 
     if (image->orientation && image->orientation != orientation)
-        return BZI_MISUSE(err, "the orientation is %u here, but archives keep the one in the picture, %u", image->orientation,
-                          orientation);
+        return BZI_MISUSE(err, "the orientation is %u here, but archives keep the one in the picture, %u",
+                          image->orientation, orientation);
     if (width > 65535 || height > 65535)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, but archives have at most 65535", width, height);
 
