@@ -9169,21 +9169,6 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzi_walk *wal
     return c->count ? BZNA_OK : bzi_folder_fail_empty(c, "", "none of its class folders has picture files", err);
 }
 
-/* Opens the pictures of a root that holds no folders. */
-static bzna_status bzi_folder_open_flat(bzi_container *c, bzi_walk *walk, bzna_error *err)
-{
-    bzi_folder *folder = c->own;
-
-    if (!walk->files.count)
-        return bzi_folder_fail_empty(c, "", "the folder holds neither pictures nor folders of them", err);
-    if (!BZI_ARENA_ZERO(&c->arena, folder->classes, 1))
-        return bzi_fail_memory(err, "a folder");
-    folder->class_room = 1;
-    c->settings = " orientation palette ";                  /* there are no class folders */
-    c->count = walk->files.count;
-    return bzi_folder_keep(folder->classes, walk, err);
-}
-
 /* Opens a folder: finds the samples, in the root or in class folders, and says which fields they have. Its path is kept
  * absolute, so that files can be opened later even if the working folder has changed. */
 static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
@@ -9200,8 +9185,18 @@ static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *
 
     if ((status = bzi_walk_list(&walk, "", 0, err)) == BZNA_OK) {
         memcpy(folder->root_id, bzi_walk_at(&walk, 0)->id, sizeof folder->root_id);
-        status = walk.folder_count > 1 || config->classes ? bzi_folder_open_classes(c, &walk, config, err) :
-                                                            bzi_folder_open_flat(c, &walk, err);
+        if (walk.folder_count > 1 || config->classes)
+            status = bzi_folder_open_classes(c, &walk, config, err);
+        else if (!walk.files.count)
+            status = bzi_folder_fail_empty(c, "", "the folder holds neither pictures nor folders of them", err);
+        else if (!BZI_ARENA_ZERO(&c->arena, folder->classes, 1))
+            status = bzi_fail_memory(err, "a folder");
+        else {
+            folder->class_room = 1;
+            c->settings = " orientation palette ";          /* there are no class folders */
+            c->count = walk.files.count;
+            status = bzi_folder_keep(folder->classes, &walk, err);
+        }
     }
     bzi_walk_free(&walk);
     if (status != BZNA_OK)
@@ -9373,14 +9368,18 @@ static int bzi_tar_number(const uint8_t *field, uint32_t size, uint64_t *value)
 /* Returns 1 if a block is a header, by its check sum. Some writers have summed signed bytes, so both sums are right. */
 static int bzi_tar_is_header(const uint8_t *block)
 {
-    uint64_t told, sum = 0, high = 0;
+    uint32_t sum = 8 * ' ', high = 0;                       /* the check sum itself counts as blanks */
+    uint64_t told;
 
-    for (uint32_t i = 0; i < BZI_TAR_BLOCK; i++) {
-        const uint8_t byte = i >= 148 && i < 156 ? ' ' : block[i];      /* the check sum itself counts as blanks */
-        sum += byte;
-        high += byte >> 7;
+    for (uint32_t i = 0; i < BZI_TAR_BLOCK; i++) {          /* without a condition, so that compilers use vectors */
+        sum += block[i];
+        high += block[i] >> 7;
     }
-    return bzi_tar_number(block + 148, 8, &told) && (told == sum || told == sum - 256 * high);
+    for (uint32_t i = 148; i < 156; i++) {
+        sum -= block[i];
+        high -= block[i] >> 7;
+    }
+    return bzi_tar_number(block + 148, 8, &told) && (told == sum || told == (uint64_t)(sum - 256 * high));
 }
 
 static uint64_t bzi_tar_round(uint64_t end) { return (end + BZI_TAR_BLOCK - 1) & ~(uint64_t)(BZI_TAR_BLOCK - 1); }
@@ -9626,6 +9625,8 @@ static uint32_t bzi_tar_kind(const bzi_host *host, const char *field)
 typedef struct bzi_tar_build {
     bzi_container *c;                 /* which is being opened */
     const bzna_dataset_config *config; /* which it is opened with */
+    uint64_t       key_size;
+    uint8_t        key[BZI_LIMIT_PATH_BYTES];               /* of the last sample */
     bzi_buffer     members;           /* of bzi_tar_member */
     bzi_buffer     begins;            /* of uint32_t: the first member of each sample */
     uint64_t       member_count;
@@ -9634,8 +9635,6 @@ typedef struct bzi_tar_build {
     uint32_t       last_field;        /* number of the field of the member added last */
     bzi_field      fields[BZI_LIMIT_FIELDS + 1];            /* c->field_count of them; the last is for the key */
     bzi_tar_walk   walk;              /* over the tar's headers */
-    uint64_t       key_size;
-    uint8_t        key[BZI_LIMIT_PATH_BYTES];               /* of the last sample */
 } bzi_tar_build;
 
 /* Sets last_field to the number of the member's field. A field that is met for the first time is added. Pre: the
@@ -10135,27 +10134,6 @@ static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, u
     return BZNA_OK;
 }
 
-static bzna_status bzi_provider_open_fields(bzi_container *c, bzi_provider *own, bzna_error *err)
-{
-    const uint32_t count = own->c.field_count;
-
-    if (!own->c.fields || !count || count > BZI_LIMIT_FIELDS)
-        return BZI_MISUSE(err, "provider.fields: 1 to %u fields are needed", BZI_LIMIT_FIELDS);
-
-    memcpy(own->given, own->c.fields, count * sizeof *own->given);
-    own->c.fields = own->given;
-    for (uint32_t i = 0; i < count; i++)
-        if (bzi_provider_add_field(c, own, i, err) != BZNA_OK)
-            return err->status;
-
-    own->whole = own->c.unpack ? count : own->pictures == 1 ? bzi_container_find_picture(c, NULL) : BZI_NO_FIELD;
-    own->given[count].located = own->c.locate || own->c.places;
-    own->fields[count] = (bzi_field){ BZNA_FIELD_BYTES, 0, "record" };
-    if (own->c.unpack && !own->given[count].located && !own->c.read)
-        return BZI_MISUSE(err, "provider.unpack: is set, but neither locate, places nor read gives the records");
-    return BZNA_OK;
-}
-
 /* Replaces an array of the caller's texts by a copy. what: its name. */
 static bzna_status bzi_provider_copy(bzi_container *c, const char *const **texts, uint64_t count, const char *what,
                                      bzna_error *err)
@@ -10229,6 +10207,10 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config
         return BZI_FAIL(err, BZNA_E_LIMIT, "provider.count: %llu are more than 2^63 samples", (bzi_llu)p->count);
     if (p->places && p->locate)
         return BZI_MISUSE(err, "provider.places: has no effect together with locate");
+    if (!p->fields || !p->field_count || p->field_count > BZI_LIMIT_FIELDS)
+        return BZI_MISUSE(err, "provider.fields: 1 to %u fields are needed", BZI_LIMIT_FIELDS);
+    if (p->unpack && !p->locate && !p->places && !p->read)
+        return BZI_MISUSE(err, "provider.unpack: is set, but neither locate, places nor read gives the records");
     if (p->kind && (strlen(p->kind) >= sizeof c->info.container || !bzi_text_is_utf8(p->kind)))
         return BZI_MISUSE(err, "provider.kind: it must be UTF-8 of fewer than %d bytes",
                           (int)sizeof c->info.container);
@@ -10237,8 +10219,15 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config
     c->size_bytes = p->size_bytes;
     c->class_count = p->class_count;
     own->limit = c->max_bytes = p->max_bytes ? bzi_min(c->max_bytes, p->max_bytes) : c->max_bytes;
-    if (bzi_provider_open_fields(c, own, err) != BZNA_OK ||
-        bzi_provider_copy(c, &p->class_names, p->class_count, "class_names", err) != BZNA_OK ||
+    memcpy(own->given, p->fields, p->field_count * sizeof *own->given);
+    p->fields = own->given;
+    own->given[p->field_count].located = p->locate || p->places;
+    own->fields[p->field_count] = (bzi_field){ BZNA_FIELD_BYTES, 0, "record" };
+    for (uint32_t i = 0; i < p->field_count; i++)
+        if (bzi_provider_add_field(c, own, i, err) != BZNA_OK)
+            return err->status;
+    own->whole = p->unpack ? p->field_count : own->pictures == 1 ? bzi_container_find_picture(c, NULL) : BZI_NO_FIELD;
+    if (bzi_provider_copy(c, &p->class_names, p->class_count, "class_names", err) != BZNA_OK ||
         bzi_provider_open_files(c, own, err) != BZNA_OK)
         return err->status;
 
