@@ -31,12 +31,12 @@
  * benzina.c refuses to be compiled with -ffast-math. If a file of yours includes benzina.c, these
  * rules also hold for everything in that file after the #include.
  *
- * Define switches when benzina.c is compiled, and when files that include this header are: it does
- * not declare the functions that a switch leaves out, nor structs and constants that only these
- * take, so that the compiler names a call of them, and not the linker. Everything else is the same
- * with every switch. A compiler accepts a misspelled switch silently. Therefore benzina.c refuses
- * likely misspellings, such as BENZINA_NO_LIBAVCODEC and BENZINA_WITHOUT_CUDA. make refuses any
- * -DBENZINA_... in CFLAGS or CPPFLAGS that is none of them.
+ * Give the same switches when benzina.c is compiled and when files that include this header are.
+ * The header does not declare functions that a switch removes, nor structs and constants that only
+ * these functions use. A call of such a function is then an error of the compiler, not the linker.
+ * Everything else is the same with every switch. A compiler accepts a misspelled switch silently.
+ * Therefore benzina.c refuses likely misspellings, such as BENZINA_NO_LIBAVCODEC and
+ * BENZINA_WITHOUT_CUDA. make refuses any -DBENZINA_... in CFLAGS or CPPFLAGS that is none of them.
  *
  *     BENZINA_NO_CUDA      no GPU path, so nv-codec-headers (ffnvcodec) are not needed. Without
  *                          this switch, NVIDIA's driver is looked for at run time: chapter 11
@@ -44,9 +44,9 @@
  *                          decoded in software. Data sets of other pictures can still be opened
  *                          and listed
  *     BENZINA_NO_JPEG      no libjpeg-turbo: JPEG is not decoded in software. NVDEC can still
- *                          decode it, and the writer store it. If CUDA and WRITER are left out,
- *                          too, so is the reader of its headers, and only the bytes of JPEG files
- *                          are read
+ *                          decode it, and the writer store it. With BENZINA_NO_CUDA and
+ *                          BENZINA_NO_WRITER, too, the library does not even read JPEG headers: a
+ *                          program can only fetch the bytes of JPEG files
  *     BENZINA_NO_WRITER    no writer of archives
  *     BENZINA_NO_SHARDS    no tar
  *     BENZINA_NO_STILLS    neither PNG nor WebP
@@ -161,9 +161,9 @@
  * every other member. There are three ways to prepare such a struct:
  *     - In C, use a designated initializer, as in chapter 2. It sets to zero what it does not name.
  *     - In C++, write `bzna_loader_config config{}; config.struct_size = sizeof config;`.
- *     - In any language, set all bytes to zero, struct_size, and then the members that you need.
- *       bzna_X_init(&x, sizeof x) does the first two for most structs. The init functions do
- *       nothing with NULL.
+ *     - In any language, set all bytes to zero. Then set struct_size, and the members that you
+ *       need. For most structs, bzna_X_init(&x, sizeof x) sets the zeros and struct_size. The init
+ *       functions do nothing with NULL.
  *
  * The groups of a bzna_loader_config and what lies in them (bzna_warp, bzna_jitter,
  * bzna_loader_output) have no struct_size: clear them, and set what you need. Zero is the default
@@ -229,7 +229,7 @@
  *     - An allocator or device_allocator must call no bzna_* function. The callbacks of transforms,
  *       pictures, fields and codecs must call no function that takes a context, data set or loader.
  *
- * Without threads: a loader with pipeline.no_threads starts none. bzna_loader_next then reads,
+ * Without threads: a loader with pipeline.no_threads starts no thread. bzna_loader_next then reads,
  * decodes and warps the samples of its batch on the thread that calls it, and all callbacks above
  * run there, so that a debugger shows the program's own stack above them. Batches have the same
  * bits. NVDEC's sessions are threads, so software decodes. Batches may still lie on a GPU, and be
@@ -262,8 +262,8 @@
  *     archive                      12 bytes a sample, 12 for its name, and 8 for its target, read
  *                                  when it is opened
  *     mp4 video                    12 bytes a frame
- *     provider                     none per sample; of more than 64 files, their paths without the
- *                                  folders that all of them have in common, and 8 bytes for each
+ *     provider                     none per sample. With more than 64 files, 8 bytes a file and its
+ *                                  path, without the folders that all of the paths begin with
  *     tar                          4 bytes a sample, and 16 bytes a field of each
  *     folder                       names
  *
@@ -295,10 +295,10 @@
  * of a batch are such slots. bzna_statistics has the index and the message of the first one, also
  * if there is no log.
  *
- * A lack of memory, of a thread or of the device says nothing about the sample. The sample is made
- * once more then, with the same pixels. If that fails for such a reason, too, bzna_loader_next
- * returns E_MEMORY, E_THREAD or E_DEVICE instead of its batch, whatever errors.on_error is. No slot
- * is filled for such a reason.
+ * If memory, a thread or the device is lacking, the sample is not at fault. The loader then makes
+ * the sample a second time, with the same pixels. If that also fails for such a reason,
+ * bzna_loader_next returns E_MEMORY, E_THREAD or E_DEVICE instead of its batch, whatever
+ * errors.on_error is. No slot is filled for such a reason.
  *
  * A callback that fails is a fault of the program, not of the data. It ends the run with
  * E_CALLBACK, whatever errors.on_error is. errors.on_callback_error can choose to treat the sample
@@ -314,8 +314,9 @@
  * 7. COLOR AND COORDINATES
  *
  * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates. The
- * input is the picture without padding, after it was turned. Integers are pixel centers. The output
- * pixel (x, y) is sampled from the input at (X/W, Y/W), where [X Y W]' = H [x y 1]'.
+ * input is the picture without padding, after its orientation (EXIF, a track's matrix) was applied.
+ * Integers are pixel centers. The output pixel (x, y) is sampled from the input at (X/W, Y/W),
+ * where [X Y W]' = H [x y 1]'.
  *
  * A place more than half a pixel outside [0, width-1] x [0, height-1] gives the out-of-bounds
  * color, and so does NaN. Within that half pixel, LINEAR and NEAREST use the border pixel.
@@ -342,8 +343,8 @@
  * flips, rotation and perspective. A picture of another size than the first one is taken to show
  * the same scene, edge to edge, so the warp is scaled to its size. Each output has its own size,
  * filter, dtype, channels, fill and colors; without colors of its own, it has those of the first
- * output, with its color jitter. This one is for masks of class numbers. Its pixels are exactly
- * those of the mask, or the fill:
+ * output, with its color jitter. The following output is for masks of class numbers. It sets a
+ * filter and colors of its own, so its pixels are exactly those of the mask, or the fill:
  *
  *     bzna_loader_filter nearest = { .kind = BZNA_FILTER_NEAREST };
  *     bzna_loader_color as_they_are = { .fill = { 0 } };
@@ -364,8 +365,9 @@
  * POLICIES are random augmentations beyond crop, flips and jitter: RandAugment, TrivialAugmentWide,
  * AutoAugment, blur, solarize, erasing and others. A bzna_policy is a list of operations, and says
  * how many of them are drawn. Policies are applied one after the other. The lists of RandAugment,
- * TrivialAugmentWide and AutoAugment are in examples/formats/policies.c. This is the recipe of many
- * vision transformers, two operations of RandAugment with magnitude 9, and then erasing:
+ * TrivialAugmentWide and AutoAugment are in examples/formats/policies.c, which is not part of the
+ * pair: compile it, too, and include its formats.h. This is the recipe of many vision transformers,
+ * two operations of RandAugment with magnitude 9, and then erasing:
  *
  *     bzna_operation erase = { .kind = BZNA_OP_ERASE, .probability = 0.25f };
  *     bzna_policy policies[2] = { { 0 }, { .operations = &erase, .operation_count = 1 } };
@@ -437,9 +439,10 @@
  *
  * Paths, configurations and callbacks are the program's own, and trusted. So are the links of a
  * folder, which are followed wherever they lead: if strangers may make links there, give the paths
- * of the files instead. No file names another one, and the library never runs a command nor
- * connects to anything. A saved state is checked, and may come from anywhere. How to report a
- * fault: tests/README.md, "Security".
+ * of the files instead. No archive, tar or picture can name another file. Lists (examples/formats)
+ * can name any file, and are trusted as paths are. The library never runs a command nor connects to
+ * anything. A saved state is checked, and may come from anywhere. How to report a fault:
+ * tests/README.md, "Security".
  *
  * Files may change while they are open. The library maps no file into memory, so a change fails
  * samples and never ends the process:
@@ -455,7 +458,8 @@
  *
  * 9. DETERMINISM AND RESUMING
  *
- * A batch depends on (seed, epoch, position) alone:
+ * The pixels of a batch depend on the data set, the config without its numbers of threads, and
+ * (seed, epoch, position). They do not depend on threads, timing or the batches before:
  *     - The order of epoch e is a keyed permutation of (seed, e).
  *     - Random numbers are Philox4x32-10, keyed by (seed, e) and counted by (sample index,
  *       purpose, view): see bzna_random.
@@ -471,7 +475,8 @@
  * weights.
  *     - bzna_loader_set_batches gives a list, and, if they differ, the sizes of its batches. It
  *       copies the list. No sample of an epoch is read before its list was given, and
- *       bzna_loader_next returns E_STATE if it lacks one. It never waits for a list.
+ *       bzna_loader_next returns E_STATE if the epoch that it is about to begin has no list. It
+ *       never waits for a list.
  *     - An epoch's list is given once. It cannot change until bzna_loader_reset or
  *       bzna_loader_restore, which forget all lists.
  *     - Lists of later epochs can be given at any time, several of them, by any thread, also while
@@ -489,10 +494,11 @@
  *       the same.
  *
  * A bzna_loader_state taken between two batches of a run can be restored with any number of threads
- * and any world size. It says by a hash how the run's pixels were made: sizes, warp, colors, and
- * which picture of a sample. A loader that makes pixels otherwise refuses the state, unless
- * pipeline.restore_any_pixels is set. The fingerprints of the context's own codecs are part of that
- * hash.
+ * and any world size. There is one exception: with a list of one rank's own samples (above), rank
+ * and world size must stay the same. It says by a hash how the run's pixels were made: sizes, warp,
+ * colors, and which picture of a sample. A loader that makes pixels otherwise refuses the state,
+ * unless pipeline.restore_any_pixels is set. The fingerprints of the context's own codecs are part
+ * of that hash.
  *
  *     result                                     has the same bits
  *     orders, random numbers, warps, colors,     on every machine, with every compiler
@@ -571,11 +577,11 @@
  *     - JPEG is never shared.
  *     - pipeline.transform may be called a second time for a picture that is damaged.
  *
- * DAMAGE. NVDEC says whether a picture of H.264, H.265 or JPEG was damaged, if it is asked. Asking
- * costs time. A loader therefore asks about every picture the first time that it decodes it. When
- * it decodes them again, it asks about only one picture in each launch of the kernel. If that one
- * is damaged now, the loader asks about all pictures from then on. NVDEC says nothing about AV1, so
- * damage in AV1 may go unnoticed.
+ * DAMAGE. NVDEC can report whether a picture of H.264, H.265 or JPEG was damaged, but the query
+ * costs time. A loader therefore queries every picture when it decodes it for the first time. In
+ * later epochs it queries one picture in each launch of the kernel. If that picture is damaged, the
+ * loader queries all pictures from then on. NVDEC reports nothing about AV1, so damage in AV1 may
+ * go unnoticed.
  *
  * SELF-CHECK. The library checks the GPU before it uses the GPU's results:
  *     - the kernel, when the device is opened
@@ -596,10 +602,10 @@
  * bzna_context_codec_info says what came of a check, once a picture of the kind was decoded.
  *
  * WHERE BATCHES ARE. Batches are in host memory unless output.device is CUDA, so that the same
- * program works with and without a GPU. NVDEC decodes all the same, and bzna_loader_next returns
- * when the batch has arrived in host memory, which is pinned. No stream is involved. With
- * output.device CUDA, batches lie in device memory, and are handed over on the consumer's stream:
- * output.stream, or one that the loader makes. bzna_batch_info.stream names it.
+ * program works with and without a GPU. NVDEC decodes in both cases. With batches in host memory,
+ * bzna_loader_next returns when the batch has arrived there, in pinned memory. No stream is
+ * involved. With output.device CUDA, batches lie in device memory, and are handed over on the
+ * consumer's stream: output.stream, or one that the loader makes. bzna_batch_info.stream names it.
  *
  * WHICH GPU. A context whose device is AUTO uses the GPU of the CUDA context that is current on the
  * calling thread, and GPU 0 if there is none. So eight ranks of one machine that choose nothing all
@@ -622,16 +628,16 @@
  *     - Work enqueued on it after bzna_loader_next reads the finished batch. The host does not: the
  *       batch may be unfinished when bzna_loader_next returns. Before the host reads the batch, or
  *       a copy of it that was enqueued on the stream, it must synchronize with the stream.
- *     - bzna_batch_release orders everything enqueued on it so far before the memory is written
- *       again. Nothing else is needed, so release a batch right after enqueueing the work that
- *       reads it.
+ *     - After bzna_batch_release, the batch's memory is written again only after everything that
+ *       the stream had been given before. Nothing else is needed, so release a batch right after
+ *       enqueueing the work that reads it.
  *     - To use a batch on another stream, call bzna_batch_move first.
  *     - The default streams are BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD, never NULL. A batch
  *       on BZNA_STREAM_PER_THREAD must be released on the thread that used it.
  *     - A stream must live until its loader is closed and the last batch on it has been released.
  *     - While a CUDA graph is captured on the stream, neither open nor close a loader with it, nor
- *       take, move or release batches. A graph must not read batches themselves, since the next
- *       batch lies elsewhere: copy what the graph reads into memory of its own.
+ *       take, move or release batches. A graph reads the addresses that it was captured with, but
+ *       the next batch has others: copy what the graph reads into memory of its own.
  *
  * A slow consumer stalls only its own loader, since decode streams never wait on consumer streams.
  * Batches are recycled in the order of their release. A batch that a slow stream still reads
@@ -650,12 +656,12 @@
  * E_DEVICE_LOST, too.
  *
  * A GPU THAT HANGS. A call of the driver that never returns cannot be ended, but the library stops
- * waiting for it. A thread that waits in bzna_loader_next, reset, restore or close looks once a
- * second whether the sessions and the loader's own threads go on. If one of them has been in the
- * same call for 60 looks, that is for a minute, or if pictures for a batch on the host are not
- * complete a minute after all work for them was enqueued, the device counts as lost: every loader
- * on it ends with E_DEVICE_LOST, and the library calls the driver no more. Loaders and contexts can
- * be closed, which takes a few seconds. These stay until the process ends:
+ * waiting for it. Once a second, a thread that waits in bzna_loader_next, reset, restore or close
+ * checks whether the sessions and the loader's own threads make progress. The device counts as lost
+ * if one thread has been in the same call for a minute, or if pictures for a batch in host memory
+ * are not complete a minute after all work for them was enqueued. Then every loader on it ends with
+ * E_DEVICE_LOST, and the library calls the driver no more. Loaders and contexts can be closed,
+ * which takes a few seconds. These stay until the process ends:
  *     - the thread. If the call returns after all, the thread sleeps from then on, so do not unload
  *       the library
  *     - what that call may write to: some hundred kilobytes of the allocator's if it is a session's
@@ -672,7 +678,7 @@
  *
  * SEVERAL PROCESSES. The driver lets calls that belong to one CUDA context wait for one another.
  * Look at a GPU with several NVDEC engines (nvidia-smi dmon -s u, column dec). If its engines idle
- * and the rate stays the same with more sessions, let several processes load for that GPU, because
+ * and the rate stays the same with more sessions, start several processes that load for that GPU:
  * each process has a CUDA context of its own.
  *
  * 12. KINDS OF DATA SETS
@@ -681,7 +687,7 @@
  * those, in the order of their names. bzna_formats_open of examples/formats opens more, for the
  * program bzna and the bindings, too: patterns of several paths ("shard-{000..146}.tar" and
  * "a.tar::b.tar"), folders side by side (images, masks), lists of files (.lst, .csv, Caffe's),
- * RecordIO (MXNet's .rec), and files of records of one size (CIFAR, MNIST, raw tensors).
+ * RecordIO (MXNet's .rec), and record files (CIFAR, MNIST, raw tensors).
  *
  * MANY FILES. If a data set has many files, at most 64 of them are open at a time, or a quarter of
  * the files that the process may open, if that is less. The others are opened for each read, which
@@ -693,7 +699,8 @@
  * ARCHIVES (.bzna) are mp4 files. They hold frames of H.265, H.264 or AV1, or JPEG files as they
  * are, with their EXIF orientation. The sample entry of JPEG is jpeg, as in QuickTime. HEIF's mjpg,
  * which version 0.3 wrote, and mp4v are read, too. The original Benzina tools decode none of them.
- * A sample that is no mp4 file of its own, but a JPEG or another still, is read as that.
+ * Samples of an archive are small mp4 files inside it. A sample may also be a plain JPEG or another
+ * still picture without an mp4 file around it, and is decoded as that.
  * examples/FORMAT.md describes archives byte by byte.
  *
  *     to decode on      pack                  because
@@ -765,18 +772,18 @@
  *
  *     bzna_place place = { .file = i, .size = BZNA_SIZE_UNKNOWN };
  *
- * and folders side by side (images, masks) are one with two such fields. Up to 64 files, if they
- * are fewer than the samples, are opened with the data set, and stay open. Otherwise each is opened
- * when a value in it is read, and closed again, so that opening the data set takes no more than
- * copying the paths.
+ * and folders side by side (images, masks) are a provider with two such fields. If a provider has
+ * at most 64 files, and fewer files than samples, the library opens them with the data set and
+ * keeps them open. Otherwise it opens no file with the data set, and each one only to read a value,
+ * so that opening the data set takes no more time than copying the paths.
  *
  * A loader asks for what it needs of a sample, value by value on one thread: the target, then the
  * pictures, then other fields. If a sample is a row of a table, keep the row that was found last:
  * the next value is probably asked of it, too. Several threads ask at once, each for its own
  * sample: read.threads of them, or decode.threads if the data set has no pictures, and any threads
  * of yours that call bzna_dataset_*. If something serves one thread at a time, such as a connection
- * to a database, the provider keeps several in a pool: a thread takes one, and gives it back. No
- * call begins or ends a thread.
+ * to a database, the provider keeps several in a pool, from which a thread borrows one for a
+ * call. The library does not tell a provider when one of its threads begins or ends.
  *
  * examples/lmdb.c reads a database where it lies, by places. examples/sqlite.c reads rows of a
  * table, by `read` and a pool. examples/generator.c draws pictures.
@@ -877,10 +884,11 @@
  * WHAT A CODEC MUST KEEP TO. It gives the same pixels for the same bytes, on every thread, whatever
  * it decoded before: results depend on nothing else (chapter 9). It takes bytes from strangers:
  * all of them may be wrong, and those that inspect has checked are the same in decode. Its
- * functions do not wait for one another, since without threads they all run on one.
+ * functions must not wait for one another: with pipeline.no_threads, one thread runs them all.
  *
- * In Python and Julia, callbacks would run on foreign threads. Decode there in a source of your own
- * and use a provider with RAW fields, or register a codec that is written in C or Rust.
+ * In Python and Julia, callbacks would run on threads that the library made. In these languages,
+ * decode in a source of your own and use a provider with RAW fields, or register a codec that is
+ * written in C or Rust.
  *
  * 14. WHAT IT DOES NOT DO
  *
@@ -898,9 +906,9 @@
  *     - The library has no network access, unpacks no gzip, zip or zstd, starts no process, and
  *       writes no temporary files. Bytes from elsewhere come through a bzna_source. Shards from
  *       pipes, commands, gzip and zstd come through examples/stream/stream.h.
- *     - It compiles for macOS and FreeBSD, but has not run there. On Windows, containers, the
- *       writer and the warps have run, under Wine, without decoders. On 64-bit ARM it has run under
- *       QEMU only.
+ *     - It compiles for macOS and FreeBSD, but has not run there. On Windows it has run under Wine,
+ *       with libavcodec and libjpeg-turbo, and with NVDEC on fakes of the driver only. On 64-bit
+ *       ARM it has run under QEMU only.
  */
 #ifndef BENZINA_H
 #define BENZINA_H
@@ -3403,8 +3411,9 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
  *              from those of the run that was saved. Batches on loan stay valid. Lists of
  *              BZNA_ORDER_GIVEN are forgotten: give the list of the state's epoch again
  *     state    of bzna_loader_save, of this version or 0.2 and later
- * Statuses: E_ARGUMENT if the state is damaged, is of 0.1, of another data set or order, or of a run
- * whose pixels were made otherwise (chapter 9); E_STATE while a thread waits in bzna_loader_next. */
+ * Statuses: E_ARGUMENT if the state is damaged, is of 0.1, of another data set or order, or of a
+ * run whose pixels were made otherwise (chapter 9); E_STATE while a thread waits in
+ * bzna_loader_next. */
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state,
     bzna_error *err);
 

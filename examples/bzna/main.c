@@ -47,7 +47,7 @@
 #define OPTION_END { NULL, 0, KIND_FLAG, 0, 0, 0, NULL, NULL, NULL }
 
 #define RECORDS_HELP \
-    "what each record of a file of records of one size holds, in order,\n" \
+    "what each record of a record file holds, in order,\n" \
     "in parts with + between them: WxHxC, bytes in planes (WxHxC:nhwc:\n" \
     "pixels); label (label:int32, ...); skip:BYTES. header:BYTES comes\n" \
     "first and lies before all records. cifar10 is label+32x32x3.\n" \

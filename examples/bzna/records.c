@@ -1,4 +1,4 @@
-/* records.c - files of records of one size: what --records says of them; and IDX, MNIST's format, which says it itself
+/* records.c - record files: what --records says of them; and IDX, MNIST's format, which says it itself
  *
  * A spec names what a record holds, in the order in which it lies there, with + between: CIFAR-10's is label+32x32x3.
  * An IDX file has its sizes at its beginning, and its labels in another file: where that lies beside it, the library

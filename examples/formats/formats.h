@@ -189,7 +189,7 @@ BZNA_FORMATS_API void bzna_formats_jxl(bzna_codec *codec);
 
 /* ---- Data sets ---------------------------------------------------------------------------- */
 
-/* Types of numbers in records of one size. They are little-endian. */
+/* Types of numbers in record files. They are little-endian. */
 enum {
     BZNA_RECORD_NONE    = 0,          /* there is no label */
     BZNA_RECORD_UINT8   = 1,
@@ -198,7 +198,7 @@ enum {
     BZNA_RECORD_FLOAT32 = 4
 };
 
-/* A file of records of one size, such as CIFAR, MNIST or raw tensors. The file is a header and then
+/* A record file, such as CIFAR, MNIST or raw tensors: all records have one size. The file is a header and then
  * whole records; bytes after the last whole record are E_TRUNCATED. Data are a picture, the field
  * "image", if data_type is UINT8 and channels is 1 or 3. Else they are the field "data", a vector
  * of channels * height * width float32. */
@@ -241,7 +241,7 @@ typedef struct bzna_formats_config {
     const char *extensions;
     /* path of a list: which files of a folder are samples, or the labels of a RecordIO file. Default: none */
     const char *list;
-    const bzna_records *records;      /* how records of one size lie; NULL: the files have none */
+    const bzna_records *records;      /* what a record of a record file holds; NULL: there are none */
     /* how many bytes of files of records that are opened by their paths may be held in memory, so that they are not
      * read again; 1: none. A file is read when it is opened, if it and those that are held have at most so many bytes.
      * Default: 256 MiB */

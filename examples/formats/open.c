@@ -63,7 +63,7 @@ static int is_recordio(const bzna_formats_config *c, const file_head *head)
     return format ? !strcmp(format, "RecordIO") : bzna_formats_is_recordio(head->bytes, head->size);
 }
 
-/* Opens a file as records of one size if the config describes such, and else as RecordIO. */
+/* Opens a file as a record file if the config describes such, and else as RecordIO. */
 static bzna_status open_records(bzna_context *context, data_file *file, const char *name, const bzna_formats_config *c,
                                 bzna_dataset **out, bzna_error *err)
 {

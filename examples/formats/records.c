@@ -1,4 +1,4 @@
-/* records.c - files of records of one size, which do not describe themselves: CIFAR, MNIST, and tensors written as they
+/* records.c - record files, which do not describe themselves: CIFAR, MNIST, and tensors written as they
  * lie in memory
  *
  * formats_config.records says how they lie. The library reads a record from the file, or finds it in memory if the file

@@ -1,5 +1,5 @@
 /* files.h - targets of files as they lie on a disk: archives, video, HEIF, pictures, tars and their indices, RecordIO,
- * lists, records of one size, patterns of paths. Include behind mutate.h and the makers of tars and RecordIO. */
+ * lists, record files, patterns of paths. Include behind mutate.h and the makers of tars and RecordIO. */
 #ifndef BENZINA_FUZZ_FILES_H
 #define BENZINA_FUZZ_FILES_H
 

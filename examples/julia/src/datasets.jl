@@ -60,7 +60,7 @@ The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a 
     palette = :colors                     :index: pictures with a palette give indices as gray
     pairs = nothing                       folders in the folder whose files of the same names make one sample: "images,masks", or
                                           "image=a/images,mask=a/masks"
-    records = nothing                     `Records(...)`: the file is records of one size, such as CIFAR or MNIST
+    records = nothing                     `Records(...)`: the file is a record file, such as CIFAR or MNIST
     target = nothing                      the field of integers, or an mp4's track of them, that is the target
     index = nothing                       the bytes of the index (.idx) of one tar or .rec, in place of the file beside it
     hold_bytes = 0                        how many bytes of files of records may be held in memory, which are read whole; 0: 256 MiB; 1: none
@@ -115,7 +115,7 @@ end
 """
     Records(; width, height, channels, keywords...)
 
-How records of one size lie in a file: `Dataset("train.bin"; records = Records(width = 32, height = 32, channels = 3, data_offset = 1, label =
+What each record of a record file holds: `Dataset("train.bin"; records = Records(width = 32, height = 32, channels = 3, data_offset = 1, label =
 :uint8))` is CIFAR-10. Bytes of one or three channels are pictures, the field "image"; any other data are the field "data", a vector.
 
     dtype = :uint8                        of the data: :int32, :int64, :float32

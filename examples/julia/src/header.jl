@@ -272,7 +272,7 @@ const BZNA_HEIF_AUXILIARY = UInt32(2)
 const BZNA_HEIF_IMAGES = UInt32(4)
 const BZNA_HEIF_SEQUENCE = UInt32(8)
 
-# Types of numbers in records of one size. They are little-endian.
+# Types of numbers in record files. They are little-endian.
 const BZNA_RECORD_NONE = UInt32(0)
 const BZNA_RECORD_UINT8 = UInt32(1)
 const BZNA_RECORD_INT32 = UInt32(2)
@@ -1232,9 +1232,9 @@ mutable struct bzna_writer_sample
     bzna_writer_sample() = new()
 end
 
-# A file of records of one size, such as CIFAR, MNIST or raw tensors. The file is a header and then whole records;
-# bytes after the last whole record are E_TRUNCATED. Data are a picture, the field "image", if data_type is UINT8 and
-# channels is 1 or 3. Else they are the field "data", a vector of channels * height * width float32.
+# A record file, such as CIFAR, MNIST or raw tensors: all records have one size. The file is a header and then whole
+# records; bytes after the last whole record are E_TRUNCATED. Data are a picture, the field "image", if data_type is
+# UINT8 and channels is 1 or 3. Else they are the field "data", a vector of channels * height * width float32.
 mutable struct bzna_records
     struct_size::UInt32
     data_type::UInt32

@@ -645,7 +645,7 @@ pub const BZNA_HEIF_IMAGES: u32 = 4;
 /// An image sequence
 pub const BZNA_HEIF_SEQUENCE: u32 = 8;
 
-// Types of numbers in records of one size. They are little-endian.
+// Types of numbers in record files. They are little-endian.
 /// There is no label
 pub const BZNA_RECORD_NONE: u32 = 0;
 pub const BZNA_RECORD_UINT8: u32 = 1;
@@ -2431,9 +2431,10 @@ structs! {
         reserved: [u64; 2],
     }
 
-    /// A file of records of one size, such as CIFAR, MNIST or raw tensors. The file is a header and then whole records;
-    /// bytes after the last whole record are E_TRUNCATED. Data are a picture, the field "image", if data_type is UINT8
-    /// and channels is 1 or 3. Else they are the field "data", a vector of channels * height * width float32.
+    /// A record file, such as CIFAR, MNIST or raw tensors: all records have one size. The file is a header and then
+    /// whole records; bytes after the last whole record are E_TRUNCATED. Data are a picture, the field "image", if
+    /// data_type is UINT8 and channels is 1 or 3. Else they are the field "data", a vector of channels * height * width
+    /// float32.
     struct bzna_records {
         /// sizeof the struct; bzna_formats_records_init sets it
         struct_size: u32,
@@ -2484,7 +2485,7 @@ structs! {
         extensions: *const c_char,
         /// Path of a list: which files of a folder are samples, or the labels of a RecordIO file. Default: none
         list: *const c_char,
-        /// How records of one size lie; NULL: the files have none
+        /// What a record of a record file holds; NULL: there are none
         records: *const bzna_records,
         /// How many bytes of files of records that are opened by their paths may be held in memory, so that they are
         /// not read again; 1: none. A file is read when it is opened, if it and those that are held have at most so
