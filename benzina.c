@@ -17230,10 +17230,13 @@ static bzna_status bzi_setup_add_output(bzi_setup *setup, const bzi_output *outp
     const int64_t shape[BZI_DIMENSIONS - 1] = { output->views, last ? o->height : channels, last ? o->width : o->height,
                                                 last ? channels : o->width };
     bzi_tensor *tensor = &setup->tensors[setup->tensor_end];
+    char where[sizeof output->where + 8];
 
     if (bzi_setup_add_tensor(setup, setup->slot_bytes ? output->name : "", o->dtype, shape + !several,
-                             BZI_DIMENSIONS - 2 + several, several, err) != BZNA_OK)
-        return bzi_error_prefix(err, output->where);
+                             BZI_DIMENSIONS - 2 + several, several, err) != BZNA_OK) {
+        snprintf(where, sizeof where, "%s.name", output->where);
+        return bzi_error_prefix(err, where);
+    }
     tensor->output = output;
     if (setup->on_device)
         tensor->one.device = setup->device->info.device;
