@@ -341,7 +341,7 @@ static uint32_t bzi_be32(const uint8_t *p)
 }
 static uint64_t bzi_be64(const uint8_t *p) { return (uint64_t)bzi_be32(p) << 32 | bzi_be32(p + 4); }
 
-static uint32_t bzi_le32(const uint8_t *p)
+BZI_MAYBE_UNUSED static uint32_t bzi_le32(const uint8_t *p)
 {
     return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
 }
