@@ -807,6 +807,7 @@ TEST(a_decoder_needs_no_context_and_what_inspecting_says_is_what_is_decoded)
         CHECK_EQ(bzna_image_inspect(&u.image, &s, &e), BZNA_E_MISMATCH);
         CHECK_EQ(bzna_image_inspect(NULL, &s, &e), BZNA_E_ARGUMENT);
         CHECK_EQ(bzna_image_inspect(&u.image, NULL, &e), BZNA_E_ARGUMENT);
+        u.image.frame_width--;
         s.struct_size = 0;
         CHECK_EQ(bzna_image_inspect(&u.image, &s, &e), BZNA_E_STRUCT_SIZE);
         unit_free(&u);
