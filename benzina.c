@@ -16326,7 +16326,7 @@ static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_e
 
     if (device->spins || session->waits)
         status = bzi_session_ask(session, out, BZI_NVDEC_DEADLINE_NS, &decoded, err);
-    if (decoded == cuvidDecodeStatus_InProgress)
+    if (status == BZNA_OK && decoded == cuvidDecodeStatus_InProgress)
         atomic_store(&device->stuck, BZI_STUCK_NVDEC);
     if (atomic_load(&device->stuck))
         status = bzi_device_video(device, err);
