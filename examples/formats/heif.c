@@ -308,7 +308,7 @@ static int heif_append(const heif *h, formats_bytes *bytes, const uint8_t *at, u
  * extent's length of 0 stands for all bytes that follow. */
 static bzna_status heif_item_bytes(const heif *h, uint32_t id, formats_bytes *bytes)
 {
-    heif_extents e;
+    heif_extents e = { 0 };
     const bzna_status status = heif_find_extents(h, id, &e);
 
     *bytes = (formats_bytes){ NULL, 0, 0 };
