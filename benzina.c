@@ -1138,7 +1138,8 @@ static int bzi_windows_error(void)
 
 /* --- Paths --- */
 
-#define BZI_WINDOWS_PATH (2 * BZI_LIMIT_PATH_BYTES)         /* characters of a path that is given, and of an absolute one */
+/* characters of a path that is given, and of an absolute one */
+#define BZI_WINDOWS_PATH (2 * BZI_LIMIT_PATH_BYTES)
 
 /* Returns the absolute path as UTF-16, without a limit of its length, for the caller to free; NULL, and *error: EILSEQ
  * if the path is no UTF-8. */
@@ -1512,10 +1513,10 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 /* ==== 7. OS: all systems, the order of locks ========================================================================
  * Calls: rooms 4.
  *
- * What is the same on all systems. Each lock has a rank. While a thread holds a lock, it takes only such that stand behind it here, and none while it
- * holds one of the last group (a leaf). It holds none but the lock of the condition while it waits, and none while a
- * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS, which puts functions that check these rules before those
- * of the system. Elsewhere, ranks take neither time nor memory. */
+ * This room has what is the same on all systems. Each lock has a rank. While a thread holds a lock, it takes only locks
+ * that stand behind it here, and none while it holds one of the last group (a leaf). It holds none but the lock of the
+ * condition while it waits, and none while a callback runs. Tests are compiled with BENZINA_CHECK_LOCKS, which
+ * puts functions that check these rules before those of the system. Elsewhere, ranks take neither time nor memory. */
 
 /* Writes all size bytes. Returns 0 or an errno. */
 BZI_MAYBE_UNUSED static int bzi_os_file_write_at(const bzi_file *file, uint64_t offset, const void *src, uint64_t size)
@@ -4221,7 +4222,8 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
     if (c->overrun || !j->width || !j->count || bzi_cursor_left(c) != 3 * j->count)
         return bzi_still_fail(err, c, "the frame header is damaged");
     if (bits != 8 || j->count > 4 || j->count == 2)
-        return BZI_FAIL(err, BZNA_E_CODEC, "%u components of %u bits; 1, 3 and 4 of 8 bits are supported", j->count, bits);
+        return BZI_FAIL(err, BZNA_E_CODEC, "%u components of %u bits; 1, 3 and 4 of 8 bits are supported", j->count,
+                        bits);
     if (!j->height)
         return BZI_FAIL(err, BZNA_E_CODEC, "a height that follows the first scan (DNL) is not supported");
 
@@ -4660,8 +4662,8 @@ static bzna_status bzi_format_check_bytes(const bzi_format *format, uint64_t siz
 
     if (!bzi_mul((uint64_t)format->width * format->height, format->pixel_bits, &bytes) ||
         (bytes / 8 > BZI_LIMIT_STILL_BYTES && bytes / 8 / BZI_LIMIT_STILL_RATIO > size))
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%ux%u pixels in %llu bytes: a picture of more than %u MiB needs a coded byte "
-                        "for each %u bytes of it", format->width, format->height, (bzi_llu)size,
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%ux%u pixels in %llu bytes: a picture of more than %u MiB needs a coded "
+                        "byte for each %u bytes of it", format->width, format->height, (bzi_llu)size,
                         BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
     return BZNA_OK;
 }
@@ -4829,7 +4831,8 @@ static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_
         return BZI_FAIL(err, BZNA_E_DECODE, "there is no %s", name);
     if (is_av1 ? !bzi_av1_read(set, sps, &reduced) : !bzi_sps_read(image->codec, set, sps))
         return BZI_FAIL(err, BZNA_E_DECODE, "the %s is damaged", name);
-    if (is_av1 && !reduced && (!picture.size || picture.data[0] & 0xe0))    /* show_existing_frame, frame_type: 0 is key */
+    /* show_existing_frame, frame_type: 0 is key */
+    if (is_av1 && !reduced && (!picture.size || picture.data[0] & 0xe0))
         return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
     return BZNA_OK;
 }

@@ -1,6 +1,6 @@
 /* augment.c - RandAugment and random erasing: a recipe of vision transformers, and what it drew
  *
- *     cc -std=c11 -I. -Iformats augment.c formats/policies.c formats/data.c benzina.o \
+ *     cc -std=c11 -I.. -Iformats augment.c formats/policies.c formats/data.c benzina.o \
  *        $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o augment
  *     ./augment train/ sheet.ppm
  *

@@ -57,7 +57,7 @@ static void configure(bzna_loader_config *config, uint32_t rank, uint32_t world_
     config->color.mean[0] = 123.675f;  config->color.mean[1] = 116.28f;  config->color.mean[2] = 103.53f;
     config->color.std[0]  =  58.395f;  config->color.std[1]  =  57.12f;  config->color.std[2]  =  57.375f;
     config->read.retries      = 5;                           /* a file server may restart */
-    config->errors.on_error     = BZNA_ON_ERROR_FILL;          /* a sample that fails is a black picture and a message */
+    config->errors.on_error     = BZNA_ON_ERROR_FILL;      /* a sample that fails is a black picture and a message */
 }
 
 /* Your network goes here. info->image is [256, 3, 224, 224] float32. Where info->image.device is the CPU, read it at

@@ -57,29 +57,8 @@ void pack_files_free(pack_files *f)
 
 /* ---- orders of names ---- */
 
-/* Takes a code point of a name. A byte that is not part of UTF-8 is U+DC00 and more, as in Python's os.fsdecode. */
-static uint32_t point_take(const char **name)
-{
-    static const uint32_t least[] = { 0, 0x80, 0x800, 0x10000 };
-    const uint8_t *s = (const uint8_t *)*name;
-    uint32_t more = *s >= 0xf5 ? 0 : *s >= 0xf0 ? 3 : *s >= 0xe0 ? 2 : *s >= 0xc2, point = *s & 0x3fu >> more, i = 1;
-    ++*name;
-    if (*s < 0x80) return *s;
-    for (; i <= more && (s[i] & 0xc0) == 0x80; i++) point = point << 6 | (s[i] & 0x3f);
-    if (!more || i <= more || point < least[more] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
-        return 0xdc00u + *s;
-    *name += more;
-    return point;
-}
-
-/* As Python and the library compare names. */
-static int name_order(const void *a, const void *b)
-{
-    const char *x = *(char *const *)a, *y = *(char *const *)b;
-    uint32_t first, second;
-    do first = point_take(&x), second = point_take(&y); while (first && first == second);
-    return (first > second) - (first < second);
-}
+/* As the library orders names: by their bytes. */
+static int name_order(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 static int is_digit(char c) { return c >= '0' && c <= '9'; }
 

@@ -324,8 +324,8 @@ static bzna_status heif_item_bytes(const heif *h, uint32_t id, formats_bytes *by
         size = formats_number(&e.c, e.bytes[2]);
         left = e.base > e.in.left || offset > e.in.left - e.base ? 0 : e.in.left - e.base - offset;
         if (!left || size > left)
-            return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "an extent of %llu bytes at %llu goes past the end, %llu",
-                             (heif_llu)size, (heif_llu)e.base + offset, (heif_llu)e.in.left);
+            return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "an extent of %llu bytes at %llu goes past the end, "
+                             "%llu", (heif_llu)size, (heif_llu)e.base + offset, (heif_llu)e.in.left);
         size = size ? size : left;
         first = e.in.at + e.base + offset;
         if (first < at.at + at.left && at.at < first + size)

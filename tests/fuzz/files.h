@@ -101,7 +101,8 @@ static void run_tar_index(const uint8_t *data, size_t size)
     c.own = bzi_arena_zero(&c.arena, 1, sizeof(bzi_tar));
     FUZZ_CHECK(c.own);
     bzi_tar_walk_begin(&b.walk, &c.source, memory, 0);
-    if (bzi_tar_parse_index(&b, (bzi_span){ text.data, text.size }, &err) == BZNA_OK && bzi_tar_finish(&b, &err) == BZNA_OK)
+    if (bzi_tar_parse_index(&b, (bzi_span){ text.data, text.size }, &err) == BZNA_OK &&
+        bzi_tar_finish(&b, &err) == BZNA_OK)
         for (uint64_t i = 0; i < c.count; i++) {
             bzi_extent extent = { 0 };
             if (bzi_tar_locate(&c, i, &extent, &err) == BZNA_OK)

@@ -2149,8 +2149,8 @@ static void watch_growth(void *user, bzna_loader *loader, const check *c, const 
 
 static void many_epochs(bzna_loader_config *config, void *user) { (void)user; config->order.epochs = 14; }
 
-/* Two sessions, so that both have met every frame size by the fifth epoch, or nearly. mixed.bzna has three, and a session
- * makes a decoder for each. */
+/* Two sessions, so that both have met every frame size by the fifth epoch, or nearly. mixed.bzna has three, and a
+ * session makes a decoder for each. */
 TEST(ten_epochs_more_take_no_memory_and_make_no_decoder)
 {
     static const struct { const char *check; uint64_t formats; } runs[2] = { { "crop_flip", 1 }, { "mixed_half", 3 } };

@@ -243,7 +243,13 @@ static uint64_t be_get(const uint8_t *p, int bytes)
     return v;
 }
 
-BZI_MAYBE_UNUSED static uint64_t le64_get(const uint8_t *p) { return (uint64_t)bzi_le32(p + 4) << 32 | bzi_le32(p); }
+static inline uint64_t le64_get(const uint8_t *p)
+{
+    uint64_t v = 0;
+    for (int i = 8; i-- > 0;)
+        v = v << 8 | p[i];
+    return v;
+}
 
 static void be_put(uint8_t *p, uint64_t v, int bytes)
 {

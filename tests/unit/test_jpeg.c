@@ -649,7 +649,8 @@ static const kind with_restarts[] = {
     { "CMYK", 1, 1, 4, 1, BASELINE, 0, 0 },
 };
 
-/* Intervals of a row, of several, and of MCUs that make up whole rows or do not: rows are those of the whole picture. */
+/* Intervals of a row, of several, and of MCUs that make up whole rows or do not: rows are those of the whole
+ * picture. */
 TEST(rows_between_restart_markers_are_those_of_the_whole_picture)
 {
     static const int intervals[] = { 1, 2, 3, -1, -2, -3, -5, -8, -9, -1000 };

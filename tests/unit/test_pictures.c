@@ -2516,9 +2516,11 @@ TEST(what_an_archive_would_say_otherwise_than_its_jpeg_is_refused)
     cases[] = {
         { BZNA_CODEC_STILL, 0, 0, 0, 0, BZNA_E_CODEC, "codec: 5 cannot be written, only H.264, H.265, AV1 and JPEG" },
         { 99, 0, 0, 0, 0, BZNA_E_CODEC, "codec: 99 cannot be written" },
-        { BZNA_CODEC_JPEG, 1, 0, 0, 0, BZNA_E_ARGUMENT, "the orientation is 1 here, but archives keep the one in the picture" },
+        { BZNA_CODEC_JPEG, 1, 0, 0, 0, BZNA_E_ARGUMENT, "the orientation is 1 here, but archives keep the one in the "
+          "picture" },
         { BZNA_CODEC_JPEG, 5, 0, 0, 0, BZNA_E_ARGUMENT, "the one in the picture, 6" },
-        { BZNA_CODEC_JPEG, 0, W + 1, 0, 0, BZNA_E_MISMATCH, "the stream's frame is 40x25, but its container says 41x25" },
+        { BZNA_CODEC_JPEG, 0, W + 1, 0, 0, BZNA_E_MISMATCH, "the stream's frame is 40x25, but its container says "
+          "41x25" },
         { BZNA_CODEC_JPEG, 0, 0, W + 1, 0, BZNA_E_MISMATCH, "41x25 at 0,0 does not lie in its frame, 40x25" },
         { BZNA_CODEC_JPEG, 0, 0, 0, 100, BZNA_E_DECODE, "sample.image: JPEG" },
         { BZNA_CODEC_JPEG, 6, W, 0, 0, BZNA_OK, "" },

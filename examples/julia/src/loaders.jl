@@ -130,8 +130,8 @@ function Settings(; size::Tuple{Integer,Integer}, shuffle::Bool = false, partial
                                         pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
                            epochs = BZNA_EPOCHS_ENDLESS, pad_value = something(data_padding, 0), pad_target = something(label_padding, 0))
     if crop_start !== nothing
-        config.warp = changed(config.warp; mxnet = changed(config.warp.mxnet; has_crop_start = true, crop_x_start = crop_start[1],
-                                                           crop_y_start = crop_start[2]))
+        mxnet = changed(config.warp.mxnet; has_crop_start = true, crop_x_start = crop_start[1], crop_y_start = crop_start[2])
+        config.warp = changed(config.warp; mxnet = mxnet)
     end
     config.filter = changed(config.filter; antialias = antialiased(antialias))
     if transform isa Ptr
