@@ -637,6 +637,7 @@ class DataLoader(_handles.Handled):
         config, _ = self._config
         handle, err = ctypes.c_void_p(), _c.new("error")
         config, self._shut = with_rules(self._rules, self.dataset.handle, config, lib.bzna_loader_close)
+        told_of_loader.texts = self._told       # calls before the first batch may log samples of it
         try:
             check(lib.bzna_loader_open(self._context.handle, self.dataset.handle, config, handle, err), err)
         except BaseException:
