@@ -528,6 +528,7 @@ class DataLoader(_handles.Handled):
         self.drop_last, self.copy, self.output, self.timeout = drop_last, copy, output, timeout
         self._context, self._stream = context, stream           # which must live as long as the loader
         self._hooks, self._key = hooks, None
+        self._told: Set[str] = set()            # by the log
         if hooks.needed() or picture:
             self._key = _handles.register(weakref.ref(hooks))
         if hooks.needed():
@@ -550,7 +551,6 @@ class DataLoader(_handles.Handled):
         self._is_iterated = False               # since the last load_state_dict
         self._counts: Any = None                # Lightning's, where it resumed this loader
         self._held: Any = None                  # a batch of a later epoch, and the state before it
-        self._told: Set[str] = set()            # by the log
         self._moves = 0                         # so that an iterator sees that the loader went elsewhere
         self._lender: Optional[Lender] = None
         self._iterator: Any = None
