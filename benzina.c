@@ -20130,10 +20130,9 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item)
 }
 
 /* Hands an item that this engine does not decode to the workers. If they lack a decoder for it, it fails with the
- * engine's reason. If it is a fallback, it is
- * counted, and a loader logs each kind of reason once, and at most eight kinds. Reasons are of one kind if they are
- * equal up to the first digit. It is none with a codec that NVDEC is never used for, nor for an item that was not read:
- * a worker reports that. */
+ * engine's reason. If it is a fallback, it is counted, and a loader logs each kind of reason once, and at most eight
+ * kinds. Reasons are of one kind if they are equal up to the first digit. It is none with a codec that NVDEC is never
+ * used for, nor for an item that was not read: a worker reports that. */
 BZI_COLD
 static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fallback)
 {
