@@ -1889,7 +1889,8 @@ TEST(a_session_gives_up_an_idle_decoder_for_another_and_forgets_what_could_not_b
     archive_free(a);
 }
 
-/* Every other picture needs a decoder that never fits. The session gives up the idle one for it, and makes that anew. */
+/* Every other picture needs a decoder that never fits. The session gives up the idle one for it, and makes that
+ * anew. */
 TEST(a_decoder_that_never_fits_costs_the_idle_ones_and_no_session)
 {
     /* 4:2:0 and 4:4:4, which is twice as large */

@@ -374,7 +374,8 @@ static void check_crop_distribution(uint32_t crops)
     CHECK(all_inside);
     CHECK(ratio_holds);
     CHECK_EQ(whole_pixels, crops == BZNA_CROPS_TORCHVISION);
-    if (crops == BZNA_CROPS_BENZINA) {   /* s is drawn once, so that half the area splits the distribution where it says */
+    /* s is drawn once, so that half the area splits the distribution where it says */
+    if (crops == BZNA_CROPS_BENZINA) {
         double share = log(0.5 / 0.08) / log(1 / 0.08);
         CHECK_NEAR((double)small / DRAWS, share, 5 * sqrt(share * (1 - share) / DRAWS));
     } else { /* s is drawn anew after each refusal: P(accept | s) = min(1, -ln s / ln 4/3), integrated over s */
