@@ -366,8 +366,8 @@
  * AutoAugment, blur, solarize, erasing and others. A bzna_policy is a list of operations, and says
  * how many of them are drawn. Policies are applied one after the other. The lists of RandAugment,
  * TrivialAugmentWide and AutoAugment are in examples/formats/policies.c, which is not part of the
- * pair: compile it, too, and include its formats.h. This is the recipe of many vision transformers,
- * two operations of RandAugment with magnitude 9, and then erasing:
+ * pair: compile it and data.c with your program, and include formats.h. This is the recipe of many
+ * vision transformers, two operations of RandAugment with magnitude 9, and then erasing:
  *
  *     bzna_operation erase = { .kind = BZNA_OP_ERASE, .probability = 0.25f };
  *     bzna_policy policies[2] = { { 0 }, { .operations = &erase, .operation_count = 1 } };
@@ -1453,10 +1453,10 @@ typedef struct bzna_context_config {
     /* Advanced, used to tune decoding: how many decoded pictures of a session one launch of the
      * kernel warps, at most 8; default 8 */
     uint32_t       session_mapped;
-    /* Advanced, used when a large model shares the GPU: device memory for the decoders of all
-     * sessions, in bytes: that of their surfaces; the driver takes more for each, which it does not
-     * tell. Default: an eighth of the device's memory. With little, there are fewer decoders, and
-     * they change frame sizes. With none, a session ends */
+    /* Advanced, used when a large model shares the GPU: device memory for the surfaces of the
+     * decoders of all sessions, in bytes. The driver takes more memory for each decoder, and does
+     * not say how much. Default: an eighth of the device's memory. With little memory, there are
+     * fewer decoders, and they change frame sizes. With none, a session ends */
     uint64_t       decode_memory_bytes;
     /* Advanced, used when a framework has an allocator of its own: allocates the device memory of
      * batches and uploads. Default, all zeros: the driver's */

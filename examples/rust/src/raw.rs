@@ -993,10 +993,10 @@ structs! {
         /// Advanced, used to tune decoding: how many decoded pictures of a session one launch of the kernel warps, at
         /// most 8; default 8
         session_mapped: u32,
-        /// Advanced, used when a large model shares the GPU: device memory for the decoders of all sessions, in bytes:
-        /// that of their surfaces; the driver takes more for each, which it does not tell. Default: an eighth of the
-        /// device's memory. With little, there are fewer decoders, and they change frame sizes. With none, a session
-        /// ends
+        /// Advanced, used when a large model shares the GPU: device memory for the surfaces of the decoders of all
+        /// sessions, in bytes. The driver takes more memory for each decoder, and does not say how much. Default: an
+        /// eighth of the device's memory. With little memory, there are fewer decoders, and they change frame sizes.
+        /// With none, a session ends
         decode_memory_bytes: u64,
         /// Advanced, used when a framework has an allocator of its own: allocates the device memory of batches and
         /// uploads. Default, all zeros: the driver's

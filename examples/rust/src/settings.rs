@@ -255,10 +255,10 @@ impl ContextConfig {
         self
     }
 
-    /// `decode_memory_bytes`: Advanced, used when a large model shares the GPU: device memory for the decoders of all
-    /// sessions, in bytes: that of their surfaces; the driver takes more for each, which it does not tell. Default: an
-    /// eighth of the device's memory. With little, there are fewer decoders, and they change frame sizes. With none, a
-    /// session ends
+    /// `decode_memory_bytes`: Advanced, used when a large model shares the GPU: device memory for the surfaces of the
+    /// decoders of all sessions, in bytes. The driver takes more memory for each decoder, and does not say how much.
+    /// Default: an eighth of the device's memory. With little memory, there are fewer decoders, and they change frame
+    /// sizes. With none, a session ends
     pub fn decode_memory_bytes(mut self, decode_memory_bytes: u64) -> Self {
         self.config.decode_memory_bytes = decode_memory_bytes;
         self
