@@ -71,7 +71,7 @@ static int misbehave(model *m, uint64_t index, uint32_t field, uint64_t capacity
     case RETURNS_AGAIN: *status = BZNA_AGAIN; break;
     case IS_MISSING:    *status = BZNA_E_NOT_FOUND; break;
     case GROWS:         *size = capacity + 1; break;
-    case CHANGES:       *size = m->faults % 2 ? 100 : 600000; break;
+    case CHANGES:       *size = 600000 + 1000 * (uint64_t)m->faults; break;
     case EXPLAINS:      *status = BZNA_E_FORMAT; break;
     case EXPLAINS_OWN:  *status = -42; break;
     case IS_HUGE:       *size = (uint64_t)1 << 40; break;
