@@ -277,7 +277,7 @@ $(BUILD)/bzna: $(TOOL) $(wildcard examples/bzna/*.h) $(FORMATS_H) $(STREAM) $(ST
 $(BUILD)/decode_batch: examples/decode_batch.c examples/example.h benzina.h $(BUILD)/libbenzina.a
 	$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ examples/decode_batch.c $(BUILD)/libbenzina.a $(LIBS)
 
-$(BUILD)/stream: examples/stream/stream_main.c $(FORMATS_H) $(STREAM) $(STREAM_H) benzina.h $(WITH_FORMATS)
+$(BUILD)/stream: examples/stream/stream_main.c examples/example.h $(FORMATS_H) $(STREAM) $(STREAM_H) benzina.h $(WITH_FORMATS)
 	$(CC) $(BASE_CFLAGS) -Iexamples/formats $(STREAM_CFLAGS) $(LDFLAGS) -o $@ examples/stream/stream_main.c $(STREAM) \
 	    $(WITH_FORMATS) $(STREAM_LIBS) $(FORMATS_LIBS) $(LIBS)
 

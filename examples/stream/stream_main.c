@@ -1,4 +1,4 @@
-/* stream_main.c - an epoch from shards that cannot seek: what a stream gives, and how fast
+/* stream_main.c - loads an epoch from shards that cannot seek, and prints the rate
  *
  *     build/stream 'pipe:cat shard-{000..001}.tar' [OPTION=VALUE...]
  *     build/stream - < shard-000.tar
@@ -7,21 +7,19 @@
  *
  *     batch=32 size=224 seed=1 epochs=1 memory=BYTES samples=N (an epoch's, of all ranks) rank=0 world=1 threads=N
  *     shuffle=1       shards and samples
- *     leave=1         shards that cannot be read are left out
- *     no_threads=1    nothing but the main thread
+ *     leave=1         leaves out shards that cannot be read
+ *     no_threads=1    uses only the main thread
  *     list=1          prints a line for each sample: epoch, window, shard, number in the shard, target, hash of pixels
- *     state=FILE      goes on from the state in FILE, if there is one, and saves it there at the end
+ *     state=FILE      continues from the state in FILE, if the file exists, and saves the state there at the end
  *     batches=N       ends after so many batches
  *     seconds=S       ends after so many seconds
  *
  * It prints the rate, and exits with 1 after an error. */
 #define _POSIX_C_SOURCE 200809L
+#include "../example.h"
 #include "formats.h"
 #include "stream.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -33,7 +31,7 @@ typedef struct options {
     const char *state;
 } options;
 
-/* Takes OPTION=VALUE. Returns 0 if it is none. */
+/* Reads OPTION=VALUE. Returns 0 if the text is no option. */
 static int take_option(options *o, const char *text)
 {
     const struct { const char *name; uint64_t *value; } known[] = {
@@ -131,7 +129,7 @@ static bzna_status open_stream(const options *o, bzna_context *context, bzna_str
         if (file)
             fclose(file);
     }
-    /* the loader's config ends with this function */
+    /* waits for the first shard, because the stream reads the loader's config until then */
     return status == BZNA_OK ? bzna_stream_wait(*stream, BZNA_WAIT_FOREVER, err) : status;
 }
 
@@ -197,16 +195,14 @@ int main(int argc, char **argv)
     }
 
     context_config.own_codecs.ptr = bzna_formats_codecs(&context_config.own_codecs.count);
-    status = bzna_context_open(&context_config, &context, &err);
-    if (status == BZNA_OK)
-        status = open_stream(&o, context, &stream, &err);
+    check(bzna_context_open(&context_config, &context, &err), &err);
+    status = open_stream(&o, context, &stream, &err);
     if (status == BZNA_OK)
         status = run(&o, stream, &err);
     if (status >= 0 && o.state && bzna_stream_loader(stream))
         status = save_state(&o, stream, &err);
-    if (status < 0)
-        fprintf(stderr, "stream: %s\n", err.message);
-    bzna_stream_close(stream);
+    bzna_stream_close(stream);      /* after an error, too: this ends the commands of its pipes */
     bzna_context_close(context);
-    return status < 0;
+    check(status, &err);
+    return 0;
 }

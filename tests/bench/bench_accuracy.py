@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """bench_accuracy.py - does a network learn as well from packed pictures? python3 tests/bench/bench_accuracy.py PHOTOS
-[--seeds N] [--epochs N] [--out FOLDER]                                        from the repository's root
+[--seeds N] [--epochs N] [--out FOLDER] [--json FILE]                          from the repository's root
 
 The task is made of any folder of photographs: which of them does this piece come from? A network sees random crops of
 the left two thirds of each photograph, and is asked about crops of the right third, which it has never seen. Small
@@ -11,12 +11,14 @@ about the originals. Each is trained with the same seeds, hence the same order a
 between the rows are no larger than those between seeds, nothing of use to this network was lost. It is a small network
 and 64 pixels: a check, and no proof for 224.
 
-Settings: BUILD, where products are. Python needs torch, numpy and Pillow."""
+The results are also written as JSON: FOLDER/accuracy.json, or FILE. Settings: BUILD, where products are. Python needs
+torch, numpy and Pillow."""
 import argparse
 import json
 import os
 import subprocess
 import sys
+import time
 
 BUILD = os.environ.get("BUILD") or "build"
 os.environ.setdefault("BENZINA_LIBRARY", os.path.abspath(BUILD + "/libbenzina.so"))
@@ -97,7 +99,9 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--out", default=BUILD + "/bench/accuracy")
+    parser.add_argument("--json", help="the file of the results (FOLDER/accuracy.json)")
     arguments = parser.parse_args()
+    json_path = arguments.json or arguments.out + "/accuracy.json"
     try:
         import torch
     except ImportError as error:
@@ -119,8 +123,9 @@ def main():
         told.append({"trained_from": name, "bytes": size, "accuracy": found})
         print("| %s | %d | %s | %.1f |" % (name, size, ", ".join("%.1f" % a for a in found), sum(found) / len(found)),
               flush=True)
-        with open(arguments.out + "/accuracy.json", "w") as file:
-            json.dump({"epochs": arguments.epochs, "classes": classes, "rows": told}, file, indent=1)
+        with open(json_path, "w") as file:
+            json.dump({"date": time.strftime("%Y-%m-%d"), "torch": torch.__version__, "epochs": arguments.epochs,
+                       "classes": classes, "rows": told}, file, indent=1)
 
 
 if __name__ == "__main__":
