@@ -14,7 +14,7 @@
  *    4  Threads and callbacks         9  Determinism and resuming     14  What it does not do
  *    5  Memory                       10  Versions and the ABI
  *
- * Names are short here: E_IO stands for BZNA_E_IO, and output.device for that member of a
+ * Names are short here: E_IO means BZNA_E_IO, and output.device means that member of a
  * bzna_loader_config.
  *
  * 1. VENDORING AND BUILDING
@@ -62,7 +62,7 @@
  *     BENZINA_HIDDEN       no function is exported: for a plugin or shared library with a copy of
  *                          the pair inside. Several copies may then live in one process
  *
- * Whether a build can decode a picture is decided for each picture. A sample that needs a library
+ * The library decides for each picture if this build can decode it. A sample that needs a library
  * that is left out fails by itself, with E_UNSUPPORTED and a message that names the switch, and the
  * others are loaded. A loader is refused as a whole only if it is known, when it is opened, that
  * none of its samples can be decoded: those of a plain video without libavcodec, for example.
@@ -123,9 +123,9 @@
  *     bzna_context_open, _close               once in a process
  *     bzna_dataset_open, _count, _close       the samples
  *     bzna_loader_open, _next, _close         the batches, in an order, as one config says
- *     bzna_loader_get_config                  what the config's zeros stand for
- *     bzna_loader_save, _restore, _reset      going on after an interruption; another epoch
- *     bzna_loader_statistics                  what failed, and what limits the rate
+ *     bzna_loader_get_config                  the values that zeros in the config mean
+ *     bzna_loader_save, _restore, _reset      continuing after an interruption; another epoch
+ *     bzna_loader_statistics                  failures, and the stage that limits the rate
  *     bzna_batch_get_info, _tensor, _bytes    images, targets, indices, statuses; other fields
  *     bzna_batch_error, _release              why a sample failed; giving the batch back
  *     bzna_batch_move, _to_dlpack             batches in device memory; for frameworks
@@ -165,9 +165,9 @@
  *       need. For most structs, bzna_X_init(&x, sizeof x) sets the zeros and struct_size. The init
  *       functions do nothing with NULL.
  *
- * The groups of a bzna_loader_config and what lies in them (bzna_warp, bzna_jitter,
- * bzna_loader_output) have no struct_size: clear them, and set what you need. Zero is the default
- * of each member there, too.
+ * The groups of a bzna_loader_config and the structs inside them (bzna_warp, bzna_jitter,
+ * bzna_loader_output) have no struct_size: clear them, and set the members that you need. Zero is
+ * the default of each member there, too.
  *
  * Two words are kept apart in all names, but not in text, which says picture for both. An image is
  * a picture as it is coded: bytes of a stream or a file. A picture is pixels: planes in memory.
@@ -177,9 +177,9 @@
  * A struct is checked when it is used, and the error's message names the field at fault. Reserved
  * words must be 0. One that is set is E_STRUCT_SIZE, as if the struct were of a later version, and
  * the message names the word. A struct_size below 4 is E_STRUCT_SIZE. Only in bzna_error does a
- * struct_size of 0 stand for the size of the library that runs, so that `bzna_error err = {0};`
- * works. The library never writes past its own size of a struct, whatever struct_size or an
- * argument of that name says: see chapter 10.
+ * struct_size of 0 mean the size of the library that runs, so that `bzna_error err = {0};` works.
+ * The library never writes past its own size of a struct, whatever struct_size or an argument of
+ * that name says: see chapter 10.
  *
  * To ask about an object, call bzna_X_get_info(x, &info, sizeof info, &err). Three structs are
  * values that one call fills in and another call takes: bzna_image, bzna_picture and
@@ -232,10 +232,10 @@
  * Without threads: a loader with pipeline.no_threads starts no thread. bzna_loader_next then reads,
  * decodes and warps the samples of its batch on the thread that calls it, and all callbacks above
  * run there, so that a debugger shows the program's own stack above them. Batches have the same
- * bits. NVDEC's sessions are threads, so software decodes. Batches may still lie on a GPU, and be
- * warped there. context_config.no_threads asks for this in all loaders of a context, and lets no
- * other call start a thread either, as in a sandbox that forbids threads. BENZINA_NO_THREADS
- * compiles the library without a threads library.
+ * bits. NVDEC's sessions are threads, so software decodes. Batches may still be in a GPU's memory,
+ * and be warped there. context_config.no_threads asks for this in all loaders of a context, and
+ * lets no other call start a thread either, as in a sandbox that forbids threads.
+ * BENZINA_NO_THREADS compiles the library without a threads library.
  *
  * The library's threads block all signals, except those that a thread causes itself (SIGSEGV,
  * SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS).
@@ -302,8 +302,8 @@
  *
  * A callback that fails is a fault of the program, not of the data. It ends the run with
  * E_CALLBACK, whatever errors.on_error is. errors.on_callback_error can choose to treat the sample
- * as one that cannot be decoded. Providers and codecs are exceptions, because they stand for the
- * data: if one of them fails, only that sample fails.
+ * as one that cannot be decoded. Providers and codecs are exceptions, because they supply the data:
+ * if one of them fails, only that sample fails.
  *
  * The library returns errors and never prints them. It keeps libavcodec's decoders from printing,
  * too. A few messages that libavcodec logs without naming a decoder reach stderr all the same, such
@@ -322,7 +322,7 @@
  * color, and so does NaN. Within that half pixel, LINEAR and NEAREST use the border pixel.
  *
  * Y'CbCr is filtered with the stream's chroma siting, and converted to R'G'B' in [0, 255], which is
- * not rounded. The matrix and the range are those of the first of these that says any:
+ * not rounded. The matrix and the range come from the first of these sources that has any:
  *     1. the container's colr box (QuickTime's kind of it, nclc, gives a matrix but no range)
  *     2. the stream (VUI, or AV1's sequence header). A JPEG counts as BT.601, full-range.
  *     3. the default: BT.601 at any size. It is full-range in archives and in tracks that are
@@ -428,7 +428,8 @@
  *     - libavcodec decodes H.264, H.265, AV1 and stills in software, by itself or by libraries that
  *       it was built with: AV1 always by libdav1d. It sees a picture only after benzina.c read its
  *       headers and found its size, depth and kind within the limits above.
- *     - NVIDIA's driver decodes for NVDEC, in part in the kernel. It sees a picture only then, too.
+ *     - NVIDIA's driver decodes for NVDEC, in part in the kernel. It sees a picture only after the
+ *       same checks.
  *     - Codecs of your own (chapter 13) see all bytes of the pictures that they recognize.
  * To use fewer of them, name the codecs that may be decoded in context_config.codecs, and leave
  * libraries out with the switches of chapter 1. A smaller max_edge_px and max_sample_bytes bound
@@ -449,10 +450,11 @@
  *     - A file that was shortened fails the samples that can no longer be read, with E_TRUNCATED.
  *     - If a disk fails, the samples that it cannot read fail with E_IO, after read.retries more
  *       attempts.
- *     - A disk that stalls holds up the samples that are read from it, and loses none. Meanwhile
+ *     - A disk that stalls delays the samples that are read from it, and loses none. Meanwhile
  *       bzna_loader_next returns after its timeout, and bzna_loader_stop at once. Close, reset and
  *       restore of the loader wait for reads that have begun.
- *     - A file that was removed, or replaced by another of its name, is read on while it is open.
+ *     - A file that was removed, or replaced by another of its name, can be read as long as it is
+ *       open.
  *     - A file that was written over in place is read as it is then, so samples may be wrong or
  *       fail. To change a data set, write another file and rename it.
  *
@@ -495,10 +497,10 @@
  *
  * A bzna_loader_state taken between two batches of a run can be restored with any number of threads
  * and any world size. There is one exception: with a list of one rank's own samples (above), rank
- * and world size must stay the same. It says by a hash how the run's pixels were made: sizes, warp,
- * colors, and which picture of a sample. A loader that makes pixels otherwise refuses the state,
- * unless pipeline.restore_any_pixels is set. The fingerprints of the context's own codecs are part
- * of that hash.
+ * and world size must stay the same. A hash in it describes how the run's pixels were made: sizes,
+ * warp, colors, and which picture of a sample. A loader that makes pixels otherwise refuses the
+ * state, unless pipeline.restore_any_pixels is set. The fingerprints of the context's own codecs
+ * are part of that hash.
  *
  *     result                                     has the same bits
  *     orders, random numbers, warps, colors,     on every machine, with every compiler
@@ -589,14 +591,14 @@
  *       depth): it is decoded by NVDEC and by the CPU, and the pixels are compared, bit for bit.
  *       JPEG may differ by up to 4 of 255.
  *
- * If a check fails, the library reports it to context_config.log, and then does one of these:
+ * If a check fails, the library reports it to context_config.log, and then reacts:
  *     - If NVDEC's pixels are wrong, it decodes pictures of that kind in software from then on.
  *       JPEG that a loader has asked NVDEC for (decode.jpeg) fails instead.
  *     - If the library's own CUDA kernel gives wrong results, the library stops using the device.
  *       Loaders on the device end with E_DEVICE_LOST. A loader that is opened later works on the
  *       CPU, or fails with E_DEVICE if output.device or decode.decoder asks for CUDA or NVDEC.
  *     - If NVDEC reports for five seconds that a picture is in progress, the library stops using
- *       NVDEC in this process. Loaders go on in software.
+ *       NVDEC in this process. Loaders continue in software.
  *
  * If the environment variable BENZINA_NVDEC_CHECK is 0, these checks are skipped.
  * bzna_context_codec_info says what came of a check, once a picture of the kind was decoded.
@@ -604,7 +606,7 @@
  * WHERE BATCHES ARE. Batches are in host memory unless output.device is CUDA, so that the same
  * program works with and without a GPU. NVDEC decodes in both cases. With batches in host memory,
  * bzna_loader_next returns when the batch has arrived there, in pinned memory. No stream is
- * involved. With output.device CUDA, batches lie in device memory, and are handed over on the
+ * involved. With output.device CUDA, batches are in device memory, and are handed over on the
  * consumer's stream: output.stream, or one that the loader makes. bzna_batch_info.stream names it.
  *
  * WHICH GPU. A context whose device is AUTO uses the GPU of the CUDA context that is current on the
@@ -669,11 +671,11 @@
  *     - memory on the device, also of context_config.device_allocator, and pinned memory.
  * Work that was enqueued before may still write to batches: do not free output.buffers.
  *
- * Work of yours may take any time. A batch that it still reads is no sign that the GPU hangs, and
+ * Your own work may take any time. A batch that it still reads is no sign that the GPU hangs, and
  * bzna_loader_next waits for it up to its timeout. But bzna_loader_close, and the release of the
  * last batch after it, wait for such work for a minute. If it has not ended then, the loader and
- * its context stay until the process ends, and a warning is logged that says so. Other loaders go
- * on. A thread of your own that is in a call of the driver when the GPU hangs, as in
+ * its context stay until the process ends, and a warning is logged that says so. Other loaders
+ * continue. A thread of your own that is in a call of the driver when the GPU hangs, as in
  * bzna_batch_release, stays there.
  *
  * SEVERAL PROCESSES. The driver lets calls that belong to one CUDA context wait for one another.
@@ -683,18 +685,18 @@
  *
  * 12. KINDS OF DATA SETS
  *
- * PATHS. A path names a file or a folder. A folder that holds *.bzna or *.tar files stands for
- * those, in the order of their names. bzna_formats_open of examples/formats opens more, for the
- * program bzna and the bindings, too: patterns of several paths ("shard-{000..146}.tar" and
+ * PATHS. A path names a file or a folder. A folder that holds *.bzna or *.tar files means all of
+ * those files, in the order of their names. bzna_formats_open of examples/formats opens more, for
+ * the program bzna and the bindings, too: patterns of several paths ("shard-{000..146}.tar" and
  * "a.tar::b.tar"), folders side by side (images, masks), lists of files (.lst, .csv, Caffe's),
  * RecordIO (MXNet's .rec), and record files (CIFAR, MNIST, raw tensors).
  *
  * MANY FILES. If a data set has many files, at most 64 of them are open at a time, or a quarter of
  * the files that the process may open, if that is less. The others are opened for each read, which
- * costs little on a local disk, and a round trip on a network's. A file that is opened again must
- * be as it was, otherwise its samples fail with E_IO, and so they do if it has gone. If the process
- * has no descriptor left for it, a read waits for one second, and then fails with E_IO, too. A
- * sample is E_NOT_FOUND only if it has no such field.
+ * costs little on a local disk, and a round trip on a network's. If a file that is opened again has
+ * changed or was removed, its samples fail with E_IO. If the process has no descriptor left for it,
+ * a read waits for one second, and then fails with E_IO, too. A sample is E_NOT_FOUND only if it
+ * has no such field.
  *
  * ARCHIVES (.bzna) are mp4 files. They hold frames of H.265, H.264 or AV1, or JPEG files as they
  * are, with their EXIF orientation. The sample entry of JPEG is jpeg, as in QuickTime. HEIF's mjpg,
@@ -714,9 +716,10 @@
  *
  * tests/BENCHMARKS.md has figures.
  *
- * VIDEOS are mp4 or QuickTime files whose frames each stand alone. Frames are turned and mirrored
- * as the matrices of track and movie (tkhd, mvhd) say. Edit lists are ignored. Fragmented files are
- * refused: `ffmpeg -i in.mp4 -c copy -movflags +faststart out.mp4` makes an unfragmented one.
+ * VIDEOS are mp4 or QuickTime files in which no frame depends on another. Frames are rotated and
+ * mirrored as the matrices of track and movie (tkhd, mvhd) say. Edit lists are ignored. Fragmented
+ * files are refused: `ffmpeg -i in.mp4 -c copy -movflags +faststart out.mp4` makes an unfragmented
+ * one.
  *
  * FOLDERS of pictures have the order and classes of torchvision's ImageFolder. Each folder in the
  * root is a class, and all pictures below it belong to that class. A root without such folders has
@@ -741,13 +744,13 @@
  *     any other                                                            bytes
  *
  * A tar that contains no files, only blocks of zeros, as some writers of shards leave, adds no
- * samples to those of other shards. If no file has samples, opening fails with E_NO_SAMPLES. A tar
- * that ends inside a header, a file or the padding of a file is E_TRUNCATED.
+ * samples to the data set. If no file has samples, opening fails with E_NO_SAMPLES. A tar that ends
+ * inside a header, a file or the padding of a file is E_TRUNCATED.
  *
- * Three fields have meanings of their own: "name" is the key, unless a file is called so, "cls" is
- * the target, and "image" is the first picture. A tar has at most 64 fields. If a field stands
- * twice in a sample, reading it fails. A tar with a sparse file is refused, and so is a tar that
- * holds nothing but tars. These belong to no sample:
+ * Three fields have meanings of their own: "name" is the key, unless a file has the extension
+ * "name", "cls" is the target, and "image" is the first picture. A tar has at most 64 fields. If a
+ * sample has two fields of the same name, reading that field fails. A tar with a sparse file is
+ * refused, and so is a tar that holds nothing but tars. These belong to no sample:
  *     - folders and links
  *     - hidden files, and files in folders that are called __so__
  *     - files whose field's name has BZNA_NAME_MAX bytes or more.
@@ -759,16 +762,17 @@
  * index of a tar that is not opened by a path; one of another version is refused with E_BOX.
  *
  * PROVIDERS are your own code: a database, a generator, a list of files, or files of your own
- * format. A bzna_provider says which fields samples have, and how each field's values are got:
+ * format. A bzna_provider says which fields samples have, and how the library gets each field's
+ * values:
  *
- *     places    a table says where they lie: in memory, or in files. Nothing is called
+ *     places    a table says where they are: in memory, or in files. No function is called
  *     locate    a function says the same
  *     read      a function writes them into the library's buffer
- *     unpack    all of a sample is one record, which the others give and the library reads once. A
- *               function finds the values in it
+ *     unpack    all of a sample is one record, which places, locate or read give and the library
+ *               reads once. A function finds the values in it
  *
- * The pixels of a picture may be RAW. RAW pixels that lie in memory are used there; `read` costs
- * a copy. A million files are a provider whose places are whole files:
+ * The pixels of a picture may be RAW. RAW pixels in memory are used there; `read` costs a copy. A
+ * million files are a provider whose places are whole files:
  *
  *     bzna_place place = { .file = i, .size = BZNA_SIZE_UNKNOWN };
  *
@@ -777,34 +781,35 @@
  * keeps them open. Otherwise it opens no file with the data set, and each one only to read a value,
  * so that opening the data set takes no more time than copying the paths.
  *
- * A loader asks for what it needs of a sample, value by value on one thread: the target, then the
- * pictures, then other fields. If a sample is a row of a table, keep the row that was found last:
- * the next value is probably asked of it, too. Several threads ask at once, each for its own
- * sample: read.threads of them, or decode.threads if the data set has no pictures, and any threads
- * of yours that call bzna_dataset_*. If something serves one thread at a time, such as a connection
- * to a database, the provider keeps several in a pool, from which a thread borrows one for a
- * call. The library does not tell a provider when one of its threads begins or ends.
+ * A loader asks for the values of a sample that it needs, one by one on one thread: the target,
+ * then the pictures, then other fields. If a sample is a row of a table, keep the row that was
+ * found last: the next value is probably in the same row. Several threads ask at once, each for its
+ * own sample: read.threads of them, or decode.threads if the data set has no pictures, and any
+ * threads of yours that call bzna_dataset_*. If something serves one thread at a time, such as a
+ * connection to a database, the provider keeps several in a pool, from which a thread borrows one
+ * for a call. The library does not tell a provider when one of its threads begins or ends.
  *
- * examples/lmdb.c reads a database where it lies, by places. examples/sqlite.c reads rows of a
+ * examples/lmdb.c reads values of a database in place, by places. examples/sqlite.c reads rows of a
  * table, by `read` and a pool. examples/generator.c draws pictures.
  *
- * PICTURES are told apart by their content.
+ * PICTURES are distinguished by their content.
  *     - Alpha is dropped, as by PIL's convert("RGB").
  *     - Pictures are rotated and mirrored as their EXIF data say, or XMP if EXIF data say nothing.
- *       Transforms see the size of the picture after that. torchvision's ImageFolder does none of
- *       it: set dataset_config.orientation to IGNORE to have the pictures that it returns.
+ *       Transforms see the size of the picture after that. torchvision's ImageFolder does not
+ *       rotate or mirror pictures: set dataset_config.orientation to IGNORE to get the same
+ *       pictures.
  *     - ICC profiles are not applied, and all colors are treated as sRGB. `bzna verify` counts
  *       pictures with other profiles, and `bzna pack --icc convert` converts them.
  *
  * JPEG is baseline or progressive, of 8 bits, in gray, Y'CbCr, RGB, CMYK or YCCK. The pixels of a
- * JPEG are those of its decoder: libjpeg-turbo or NVDEC. A JPEG without Huffman tables has those of
- * the standard. Damage fails a picture if it is above the last row that the warp reads. If the
- * picture has several scans (progressive), damage anywhere fails it.
+ * JPEG are those of its decoder: libjpeg-turbo or NVDEC. A JPEG without Huffman tables is decoded
+ * with the tables of the standard. Damage fails a picture if it is above the last row that the warp
+ * reads. If the picture has several scans (progressive), damage anywhere fails it.
  *
- * STILLS are PNG and WebP, and what the context's own codecs read (chapter 13). examples/formats
- * has codecs for HEIF, GIF (its first picture), BMP, PNM, TIFF, JPEG 2000 and JPEG XL, in files
- * that may be copied next to the library's. build/libbenzina_formats has them all, and bzna and the
- * bindings register them.
+ * STILLS are PNG and WebP, and the kinds that the context's own codecs read (chapter 13).
+ * examples/formats has codecs for HEIF, GIF (its first picture), BMP, PNM, TIFF, JPEG 2000 and JPEG
+ * XL, in files that may be copied next to the library's. build/libbenzina_formats has them all, and
+ * bzna and the bindings register them.
  *
  * HEIF AND AVIF are read by a codec of the program's own, examples/formats/heif.c (chapter 13),
  * which the program bzna and the bindings have.
@@ -855,7 +860,7 @@
  *     bzna_context_config config = { .struct_size = sizeof config,
  *                                    .own_codecs = { .ptr = &gray, .count = 1 } };
  *
- * examples/formats has several, and a function that gives all of them (formats.h):
+ * examples/formats has several codecs, and a function that returns all of them (formats.h):
  *
  *     config.own_codecs.ptr = bzna_formats_codecs(&config.own_codecs.count);
  *
@@ -863,28 +868,28 @@
  * examples/own_codec.c is a program that registers it. examples/rust/src/bin/own_codec.rs has one
  * for QOI in Rust.
  *
- * WHEN THEY ARE ASKED. The library looks for its own kinds first. If a picture is none of them, the
- * codecs are asked in their order, until one recognizes it. This holds for each picture that is a
- * file: in folders, tars, fields of archives, providers whose field has codec UNKNOWN, and whenever
+ * ORDER. The library looks for its own kinds first. If a picture is none of them, the codecs are
+ * asked in their order, until one recognizes it. This holds for each picture that is a file: in
+ * folders, tars, fields of archives, providers whose field has codec UNKNOWN, and whenever
  * bzna_image.codec is BZNA_CODEC_STILL, also for bzna_decoder. For a bzna_decoder, bzna_image.codec
  * may also name a codec of your own: BZNA_CODEC_OWN is the first one, BZNA_CODEC_OWN + 1 the
  * second, and so on. A build with BENZINA_NO_STILLS leaves PNG and WebP to the codecs.
  *
- * A folder opens no file to list it, so it takes files by their extensions: give those of the codec
- * in bzna_codec.extensions. In a tar they say which fields are pictures. Once a file is read, its
- * bytes decide, and not its name.
+ * The library lists a folder without opening its files, and selects them by their extensions: name
+ * the codec's in bzna_codec.extensions. In a tar, extensions say which fields are pictures. Once a
+ * file is read, its bytes decide, and not its name.
  *
  * WHAT THE LIBRARY DOES. After inspect, it compares the size with max_edge_px and with the number
  * of coded bytes (chapter 8), draws the transforms, and says in decode which rectangle the warp
- * reads. It turns the picture, converts colors, applies palettes, and drops what is not needed, in
- * the same pass as for other pictures. The library owns the planes, and uses them again for the
- * thread's next picture. NVDEC's sessions unwrap too, so a wrapper around H.265, H.264, AV1 or JPEG
- * is decoded where that picture would be.
+ * reads. It rotates the picture, converts colors, applies palettes, and drops pixels that are not
+ * needed, in the same pass as for other pictures. The library owns the planes, and uses them again
+ * for the thread's next picture. NVDEC's sessions unwrap too, so a wrapper around H.265, H.264, AV1
+ * or JPEG is decoded where that picture would be.
  *
- * WHAT A CODEC MUST KEEP TO. It gives the same pixels for the same bytes, on every thread, whatever
- * it decoded before: results depend on nothing else (chapter 9). It takes bytes from strangers:
- * all of them may be wrong, and those that inspect has checked are the same in decode. Its
- * functions must not wait for one another: with pipeline.no_threads, one thread runs them all.
+ * RULES FOR A CODEC. It gives the same pixels for the same bytes, on every thread, whatever it
+ * decoded before: results depend on nothing else (chapter 9). It decodes bytes from strangers: any
+ * of them may be wrong. The bytes that inspect has checked are the same in decode. Its functions
+ * must not wait for one another: with pipeline.no_threads, one thread runs them all.
  *
  * In Python and Julia, callbacks would run on threads that the library made. In these languages,
  * decode in a source of your own and use a provider with RAW fields, or register a codec that is
@@ -893,7 +898,7 @@
  * 14. WHAT IT DOES NOT DO
  *
  *     - Video is not decoded as video: every sample is a frame of its own, and one that depends on
- *       other frames is refused. So are tracks whose matrix scales or skews.
+ *       other frames is refused. Tracks whose matrix scales or skews are refused, too.
  *     - NVDEC is not used by a loader whose outputs come from different fields, or that has a
  *       picture callback. All its pictures are decoded in software.
  *     - ICC profiles, transfer functions and primaries are not applied, so there is no HDR tone
@@ -923,7 +928,7 @@
 /* The version as one number: 400 is 0.4.0, 10203 is 1.2.3. */
 #define BZNA_VERSION (BZNA_VERSION_MAJOR * 10000 + BZNA_VERSION_MINOR * 100 + BZNA_VERSION_PATCH)
 
-/* How public functions are declared. Define BZNA_API to choose it yourself; else BENZINA_STATIC
+/* The declaration of public functions. Define BZNA_API to choose it yourself; else BENZINA_STATIC
  * and BENZINA_HIDDEN choose (chapter 1), and without them the functions are exported. */
 #ifndef BZNA_API
 #  if defined(BENZINA_STATIC) && (defined(__GNUC__) || defined(__clang__))
@@ -950,7 +955,7 @@ extern "C" {
  * negative number is an error. */
 typedef int32_t bzna_status;
 
-/* X(name, number, text) for each status. Errors stand in families with gaps between the numbers:
+/* X(name, number, text) for each status. Errors form families with gaps between the numbers:
  *     -1xx  the call: its arguments, its place, its callbacks
  *     -2xx  the system: memory, files, threads
  *     -3xx  the file that a data set is opened from, or a sample's place in it
@@ -998,8 +1003,8 @@ enum {
 
 /* Why a call failed. The caller owns the struct. The library writes to it only when the call fails.
  * It writes all members and as much of the message as fits, with a NUL, and sets struct_size to the
- * bytes that it has written. A struct_size of 0 stands for the size of the library that runs. One
- * that leaves no room for a message is no error, and nothing is written then. */
+ * bytes that it has written. A struct_size of 0 means the size of the library that runs. If
+ * struct_size leaves no room for a message, nothing is written; that is no error. */
 typedef struct bzna_error {
     /* set by the caller, in bytes; 0: the size of the library that runs. A call that fails sets it
      * to the bytes that it has written */
@@ -1011,7 +1016,7 @@ typedef struct bzna_error {
     int32_t     native_code;          /* errno, AVERROR or CUresult, as status suggests; 0: none */
     uint32_t    fourcc;               /* the type of the box at fault, or 0 */
     /* names the file, and the box or field, in UTF-8 with a NUL at its end:
-     * "train.bzna: moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." Where a path is too long,
+     * "train.bzna: moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." If a path is too long,
      * its beginning is left out, never the reason */
     char        message[488];
 } bzna_error;
@@ -1025,7 +1030,7 @@ BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size);
  * not know. The text is constant and is not freed. Any thread. */
 BZNA_API const char *bzna_status_name(bzna_status status);
 
-/* Returns what status means in English, such as "a box contradicts the format". The text is
+/* Returns the meaning of status in English, such as "a box contradicts the format". The text is
  * constant and is not freed. Any thread. */
 BZNA_API const char *bzna_status_text(bzna_status status);
 
@@ -1046,9 +1051,9 @@ typedef struct bzna_batch   bzna_batch;      /* one batch on loan from a loader 
 typedef struct bzna_decoder bzna_decoder;    /* decodes single pictures in software */
 
 /* ---- Host services ------------------------------------------------------------------------ */
-/* Where the library's memory comes from. Both functions are called on any thread, concurrently.
- * They must not call any bzna_* function. With both NULL the C library's are used; one without the
- * other is E_ARGUMENT. */
+/* The source of the library's memory. Both functions are called on any thread, concurrently. They
+ * must not call any bzna_* function. If both are NULL, the C library's functions are used; one
+ * without the other is E_ARGUMENT. */
 typedef struct bzna_allocator {
     void  *user;                      /* passed to both functions; the caller's */
     /* returns size bytes whose address is a multiple of align (a power of two, at most 64), or NULL
@@ -1091,8 +1096,8 @@ typedef struct bzna_source {
     /* Releases what the source holds. Called exactly once, on the thread that releases the data set
      * last, and never if bzna_dataset_open_source failed. May be NULL. */
     void    (*close)(void *user);
-    /* All bytes, if they are in memory, where they must stay as they are until close. They are not
-     * copied, and read_at may be NULL. NULL: read_at gives them */
+    /* All bytes, if they are in memory. They are not copied, and must stay as they are until close;
+     * read_at may be NULL. NULL: read_at gives them */
     const void *memory;
 } bzna_source;
 
@@ -1100,31 +1105,31 @@ typedef struct bzna_source {
  * and size. Any thread. */
 BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size);
 
-/* Where device memory comes from, such as a framework's caching allocator. Both functions are
- * called on the caller's thread, and for staging memory on a loader's threads. They must not call
- * any bzna_* function. With both NULL cuMemAlloc and cuMemFree are used; one without the other is
+/* The source of device memory, such as a framework's caching allocator. Both functions are called
+ * on the caller's thread, and for staging memory on a loader's threads. They must not call any
+ * bzna_* function. If both are NULL, cuMemAlloc and cuMemFree are used; one without the other is
  * E_ARGUMENT. */
 typedef struct bzna_device_allocator {
     void  *user;                      /* passed to both functions; the caller's */
     /* returns the device address of size bytes, a multiple of 256, or NULL if there are none. The
      * memory is first used on stream, a CUstream */
     void *(*alloc)(void *user, size_t size, void *stream);
-    /* frees ptr, which alloc returned; size is what alloc was asked for. No stream but stream still
-     * uses the memory */
+    /* frees ptr, which alloc returned; size is what alloc was asked for. No other stream still uses
+     * the memory */
     void  (*release)(void *user, void *ptr, size_t size, void *stream);
 } bzna_device_allocator;
 
 /* ---- Images ------------------------------------------------------------------------------- */
 /* How an image is coded. NVDEC decodes H264, H265, AV1 and, if decode.jpeg asks for it, JPEG. The
- * rest is decoded in software. A writer takes H264, H265, AV1 and JPEG. */
+ * rest is decoded in software. A writer accepts H264, H265, AV1 and JPEG. */
 enum {
     BZNA_CODEC_UNKNOWN = 0,
     BZNA_CODEC_H264    = 1,
     BZNA_CODEC_H265    = 2,
     BZNA_CODEC_AV1     = 3,
     BZNA_CODEC_JPEG    = 4,
-    /* a file of PNG, WebP, or of a kind that a codec in context_config.own_codecs reads, told apart
-     * by its content */
+    /* a file of PNG, WebP, or of a kind that a codec in context_config.own_codecs reads,
+     * distinguished by its content */
     BZNA_CODEC_STILL   = 5,
     /* pixels that are not coded: frame_width * frame_height bytes of gray, or three times as many
      * of R, G and B. config is two bytes: the number of channels (1 or 3) and BZNA_LAYOUT_... */
@@ -1139,14 +1144,14 @@ enum {
     BZNA_PALETTE_INDEX  = 1           /* its indices, as gray: for masks of classes */
 };
 
-/* How numbers of a picture stand for colors: code points of ISO/IEC 23091-2, as in colr nclx and in
+/* How numbers of a picture represent colors: code points of ISO/IEC 23091-2, as in colr nclx and in
  * VUI. In each of the first three, 2 is "unspecified". */
 typedef struct bzna_color {
     uint16_t primaries;               /* not applied */
     uint16_t transfer;                /* not applied */
     uint16_t matrix;                  /* 0 to 2 and 4 to 10 are known; 0: the planes are G, B, R */
     uint8_t  full_range;              /* 1: 0..255; 0: 16..235 for luma, 16..240 for chroma */
-    uint8_t  present;                 /* 0: nothing is known, and the rest does not count */
+    uint8_t  present;                 /* 0: nothing is known, and the other members are ignored */
 } bzna_color;
 
 /* One image: a coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode,
@@ -1161,15 +1166,15 @@ typedef struct bzna_image {
     uint32_t    frame_height;         /* its height */
     uint32_t    crop_x;               /* where in the frame the picture begins, in pixels */
     uint32_t    crop_y;               /* how far from the frame's top, in pixels */
-    /* what the container says of color. present 0: what the stream says counts, else BT.601,
+    /* the container's description of color. present 0: that of the stream applies, else BT.601,
      * limited-range to a decoder, full-range to a writer. It has no effect on RGB, nor on a JPEG
      * that is written */
     bzna_color  color;
     /* bytes of the length before each NAL unit: 1, 2 or 4; 0: start codes of Annex B, or a codec
      * without NAL units */
     uint32_t    length_size;
-    /* EXIF's number, 1..8: how the picture is to be turned and mirrored. 0: as the picture itself
-     * says; a writer takes nothing else */
+    /* EXIF's number, 1..8: how the picture is to be rotated and mirrored. 0: as the picture itself
+     * says; a writer accepts only 0 */
     uint32_t    orientation;
     /* the payload of hvcC, avcC or av1C; NULL if data has the parameter sets. Borrowed */
     const void *config;
@@ -1183,9 +1188,9 @@ typedef struct bzna_image {
 /* Clears image and sets its struct_size, in bytes: pass sizeof *image. Any thread. */
 BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
 
-/* Copies an image as a stream of its own, which other decoders take. H.264 and H.265 become Annex
- * B: the parameter sets of the config and then the image, each NAL unit preceded by 00 00 00 01.
- * For AV1, the OBUs of the config are copied and then the image. Other kinds are copied as they
+/* Copies an image as a stream of its own, which other decoders can decode. H.264 and H.265 become
+ * Annex B: the parameter sets of the config and then the image, each NAL unit preceded by 00 00 00
+ * 01. For AV1, the OBUs of the config are copied and then the image. Other kinds are copied as they
  * are. Any thread.
  *     image      must have data; unchanged
  *     dst        receives the stream; NULL asks for the size alone
@@ -1193,7 +1198,7 @@ BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
  *     needed     set to the bytes of the whole stream, also if dst is NULL or too small; may be
  *                NULL
  * Statuses: E_ARGUMENT; E_CODEC for an unknown codec; E_BOX for a damaged config or access unit;
- * E_BUFFER if dst is NULL or too small, in which case the bytes at dst are of no use. */
+ * E_BUFFER if dst is NULL or too small, in which case the bytes at dst are undefined. */
 BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity,
     size_t *needed, bzna_error *err);
 
@@ -1202,18 +1207,17 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
  * Register codecs in context_config.own_codecs. They decode pictures of everything that is opened
  * with that context: folders, tars, archives, providers, and single pictures. */
 
-/* What the pixels of a picture are, which a codec writes. Alpha is left out: a codec drops it, as
- * PIL's convert("RGB") does. */
+/* The kind of pixels that a codec writes. A codec drops alpha, as PIL's convert("RGB") does. */
 enum {
     BZNA_PIXELS_RGB   = 0,            /* planes of R, G, B; or interleaved ones */
     BZNA_PIXELS_GRAY  = 1,            /* one plane */
-    BZNA_PIXELS_YCBCR = 2,            /* planes of Y, Cb, Cr, of which chroma may be subsampled */
-    /* one plane of numbers, 8 bits each, and a palette of the color of each number. Where
+    BZNA_PIXELS_YCBCR = 2,            /* planes of Y, Cb, Cr; chroma may be subsampled */
+    /* one plane of numbers, 8 bits each, and a palette with the color of each number. If
      * dataset_config.palette is BZNA_PALETTE_INDEX, the numbers are the pixels */
     BZNA_PIXELS_INDEX = 3
 };
 
-/* A rectangle of pixels, before a picture is turned. */
+/* A rectangle of pixels, before a picture is rotated. */
 typedef struct bzna_rectangle {
     uint32_t x0;                      /* the first column */
     uint32_t y0;                      /* the first row */
@@ -1221,34 +1225,34 @@ typedef struct bzna_rectangle {
     uint32_t y1;                      /* the row after the last */
 } bzna_rectangle;
 
-/* What a picture is, as a codec's inspect says, or bzna_image_inspect. The library clears it and
- * sets struct_size before it calls inspect. Zero is the default of every member but width and
- * height. */
+/* The properties of a picture, which a codec's inspect or bzna_image_inspect fills in. The library
+ * clears the struct and sets struct_size before it calls inspect. Zero is the default of every
+ * member but width and height. */
 typedef struct bzna_codec_shape {
     uint32_t   struct_size;           /* set by the library, in bytes */
-    uint32_t   width;                 /* pixels, before the picture is turned; required */
+    uint32_t   width;                 /* pixels, before the picture is rotated; required */
     uint32_t   height;                /* rows of pixels; required */
     uint32_t   pixels;                /* BZNA_PIXELS_... */
     /* bits of a sample: 8, or 9 to 16. Default 8. Above 8, a sample is a uint16_t of the machine,
-     * whose lowest bits count: 0 to 2^depth - 1 */
+     * whose lowest bits hold the value: 0 to 2^depth - 1 */
     uint32_t   depth;
-    /* of RGB: 1: R, G and B of a pixel lie next to each other in one plane; 0: three planes */
+    /* RGB: 1: R, G and B of a pixel are next to each other in one plane; 0: three planes */
     uint32_t   interleaved;
-    /* of YCBCR: log2 of the subsampling, 0 to 2. 4:2:0 has 1 in both. A plane of chroma has
-     * (width + 2^shift - 1) >> shift samples a row; its rows are counted so, too */
+    /* YCBCR: log2 of the subsampling, 0 to 2. 4:2:0 has 1 in both. A plane of chroma has (width +
+     * 2^shift - 1) >> shift samples a row, and as many rows by the same formula */
     uint32_t   chroma_shift_x;
     uint32_t   chroma_shift_y;        /* the same for rows */
-    /* of YCBCR: 1: chroma is co-sited with the left column; 0: centered, as in JPEG */
+    /* YCBCR: 1: chroma is co-sited with the left column; 0: centered, as in JPEG */
     uint32_t   chroma_left;
     uint32_t   chroma_top;            /* 1: co-sited with the top row; 0: centered */
-    /* of YCBCR: matrix and range; present 0: BT.601, full range. Of GRAY, only the range counts.
+    /* YCBCR: matrix and range; present 0: BT.601, full range. GRAY: only the range has an effect.
      * RGB and palettes are full range. Primaries and transfer are not applied: chapter 7 */
     bzna_color color;
-    /* EXIF's number, 1..8: how the picture is to be turned and mirrored; 0 counts as 1. The planes
-     * stay as they are */
+    /* EXIF's number, 1..8: how the picture is to be rotated and mirrored; 0 counts as 1. The codec
+     * leaves the planes as they are coded */
     uint32_t   orientation;
     /* 1: the bytes are a wrapper around a picture that the library decodes, so unwrap is called,
-     * and nothing else here counts. A codec without decode need not say it */
+     * and the other members are ignored. A codec without decode need not set it */
     uint32_t   wrapped;
     /* BZNA_ALLOW_... of the library's codecs that decode will use, by a bzna_decoder of its own: if
      * context_config.codecs forbids one, the picture fails. 0: none */
@@ -1256,34 +1260,34 @@ typedef struct bzna_codec_shape {
     bzna_rectangle crop;              /* the part that is seen; all zeros: the whole picture */
 } bzna_codec_shape;
 
-/* Memory for a picture's pixels. The sample of plane i at column x and row y lies at
+/* Memory for a picture's pixels. The sample of plane i at column x and row y is at
  *     (char *)plane[i] + y * pitch[i] + x * step
- * Nothing may be written but the samples of width * height pixels, and of the palette. */
+ * A codec may write only the samples of width * height pixels, and the palette. */
 typedef struct bzna_codec_planes {
     uint32_t struct_size;             /* set by the library, in bytes */
     uint32_t width;                   /* pixels of plane[0], as inspect said */
     uint32_t height;                  /* rows of plane[0] */
-    /* bytes from one sample of a row to the next: 1 or 2, and three times as many of interleaved
+    /* bytes from one sample of a row to the next: 1 or 2, and three times as many for interleaved
      * RGB */
     uint32_t step;
-    /* R, G, B, or Y, Cb, Cr, or one plane; others are NULL. Interleaved RGB lies at plane[0]; plane
-     * [1] and [2] are the first pixel's G and B. Multiples of 64, but for these two */
+    /* R, G, B, or Y, Cb, Cr, or one plane; others are NULL. Interleaved RGB is at plane[0]; plane
+     * [1] and [2] are the first pixel's G and B. Multiples of 64, except these two */
     void    *plane[3];
     int64_t  pitch[3];                /* bytes from one row to the next; a multiple of 64 */
-    /* of INDEX: 256 times R, G, B, all black at first. Else NULL */
+    /* INDEX: 256 times R, G, B, all black at first. Else NULL */
     uint8_t *palette;
 } bzna_codec_planes;
 
-/* Returns 1 if a file that begins so is of this codec's kind, else 0. It must be quick: it is
- * called for every picture that no codec before takes.
+/* Returns 1 if a file with this beginning is of the codec's kind, else 0. It must be quick: it is
+ * called for every picture that no codec before it has recognized.
  *     user    bzna_codec.user
  *     head    the first bytes of the file
  *     bytes   how many they are: 512, or all of a smaller file; never 0 */
 typedef int32_t (*bzna_codec_recognize_fn)(void *user, const void *head, uint64_t bytes);
 
-/* Makes what a thread needs for decoding, and stores it in *state, which is NULL before. Called
- * before a thread first inspects, decodes or unwraps. If it fails, thread_end is not called, and it
- * is called again for the thread's next picture.
+/* Makes the state that a thread needs for decoding, and stores it in *state, which is NULL before.
+ * Called before a thread first inspects, decodes or unwraps. If it fails, thread_end is not called,
+ * and it is called again for the thread's next picture.
  *     user    bzna_codec.user
  *     err     as for bzna_codec_inspect_fn */
 typedef bzna_status (*bzna_codec_thread_begin_fn)(void *user, void **state, bzna_error *err);
@@ -1292,20 +1296,22 @@ typedef bzna_status (*bzna_codec_thread_begin_fn)(void *user, void **state, bzna
  * on the one that closes a loader or decoder. */
 typedef void (*bzna_codec_thread_end_fn)(void *user, void *state);
 
-/* Says what a picture is, without decoding it. The library then compares its size with its limits,
- * draws transforms, and allocates planes. All members of shape must be right for decode.
- *     state   of this thread: what thread_begin stored, or bzna_codec.user without thread_begin
- *     data    all bytes of the file, which recognize took. They may be damaged in any way
+/* Fills in the properties of a picture, without decoding it. The library then compares the size
+ * with its limits, draws transforms, and allocates planes. All members of shape must be right for
+ * decode.
+ *     state   this thread's, which thread_begin stored, or bzna_codec.user without thread_begin
+ *     data    all bytes of the file, which recognize accepted. They may be damaged in any way
  *     bytes   how many they are
  *     shape   cleared; to be filled in
  *     err     a complete struct without an error, never NULL. A function that fails may write
  *             err->message, in UTF-8; err->byte_offset, which counts from data; and
- *             err->native_code. Without a message, the library's has the number that it returns */
+ *             err->native_code. Without a message, the library's message has the number that the
+ *             function returns */
 typedef bzna_status (*bzna_codec_inspect_fn)(void *state, const void *data, uint64_t bytes,
     bzna_codec_shape *shape, bzna_error *err);
 
-/* Decodes a picture into planes. At least the pixels of a rectangle must be right afterwards, each
- * of them written. A codec that cannot decode a part decodes all: planes have room for it.
+/* Decodes a picture into planes. At least all pixels of the rectangle must be written. A codec that
+ * cannot decode a part decodes the whole picture: the planes have room for it.
  *     state, data, bytes, err   as for inspect, which was called for these bytes and this state.
  *              It may have been called for other pictures since
  *     needed   the rectangle, which the warp reads; never empty
@@ -1313,15 +1319,15 @@ typedef bzna_status (*bzna_codec_inspect_fn)(void *state, const void *data, uint
 typedef bzna_status (*bzna_codec_decode_fn)(void *state, const void *data, uint64_t bytes,
     const bzna_rectangle *needed, const bzna_codec_planes *planes, bzna_error *err);
 
-/* Finds the picture in a wrapper, which the library then treats as if it had come alone: by NVDEC,
- * libjpeg-turbo or libavcodec.
+/* Finds the picture in a wrapper. The library then decodes it as a picture without a wrapper: by
+ * NVDEC, libjpeg-turbo or libavcodec.
  *     state, data, bytes, err   as for inspect
  *     image   prepared by bzna_image_init. Set codec (H264, H265, AV1, JPEG or STILL), data and
  *             data_size; for NAL units with lengths and AV1, config, config_size and length_size,
- *             and width, height, frame_width and frame_height, unless they are those of the
- *             stream. crop_x, crop_y, color and orientation may be set. data and config lie in the
- *             given bytes, or in memory of the codec's own that stays as it is until the state's
- *             next call: that is copied */
+ *             and width, height, frame_width and frame_height, unless they are the same as in the
+ *             stream. crop_x, crop_y, color and orientation may be set. data and config point into
+ *             the given bytes, or into the codec's own memory, which must stay as it is until the
+ *             state's next call and is copied */
 typedef bzna_status (*bzna_codec_unwrap_fn)(void *state, const void *data, uint64_t bytes,
     bzna_image *image, bzna_error *err);
 
@@ -1329,7 +1335,7 @@ typedef bzna_status (*bzna_codec_unwrap_fn)(void *state, const void *data, uint6
  * concurrently, too, but never two at once with one state. No lock of the library is held. They
  * must not close any object, nor call functions that take a context, data set or loader, with one
  * exception: a state may have a decoder of its own, opened without a context, to decode the parts
- * of which pictures are made.
+ * of a picture.
  *
  * They return BZNA_OK, or a failure, which costs the sample: its slot is filled with the
  * out-of-bounds color, and the others are as they would have been. Statuses that say why are
@@ -1347,16 +1353,16 @@ typedef struct bzna_codec {
     uint32_t    struct_size;
     uint32_t    reserved0;            /* must be 0 */
     void       *user;                 /* passed to functions; the caller's until close */
-    /* for messages and bzna_image_info.fourcc: "JPEG XL". Must be given, of fewer than
-     * BZNA_NAME_MAX bytes */
+    /* for messages and bzna_image_info.fourcc: "JPEG XL". Required; fewer than BZNA_NAME_MAX
+     * bytes */
     const char *name;
-    /* Extensions of files, in lower case, with blanks between: "jxl". A folder does not open files
-     * to list them, so these say which it takes, in lower or upper case; and in tars, which fields
-     * are pictures. NULL: none, and the codec gets only files whose names say that they are
-     * pictures of another kind, and pictures that have no names */
+    /* Extensions of files, in lower case, with blanks between: "jxl". They select the files of a
+     * folder, in lower or upper case, and the fields of a tar that are pictures. NULL: none. The
+     * codec then gets only files whose names have another picture's extension, and pictures that
+     * have no names */
     const char *extensions;
-    /* Tells versions of the codec apart that give other pixels: it is part of saved states, which
-     * are not restored with another one. 0 is a number as any */
+    /* Distinguishes versions of the codec that give other pixels: it is part of saved states, which
+     * are not restored with another fingerprint. 0 is as valid as any number */
     uint64_t    fingerprint;
     bzna_codec_recognize_fn recognize;          /* required */
     bzna_codec_thread_begin_fn thread_begin;    /* may be NULL: each state is user */
@@ -1370,11 +1376,12 @@ typedef struct bzna_codec {
     uint64_t    reserved[4];          /* must be 0 */
 } bzna_codec;
 
-/* Says what a coded picture is, without decoding it: for codecs whose pictures are made of such, as
- * HEIF's grids are. Planes of matrix 0 count as Y'CbCr: they are G, B and R. Any thread.
+/* Fills in the properties of a coded picture, without decoding it: for codecs whose pictures
+ * consist of coded pictures, as HEIF's grids do. Planes of matrix 0 count as Y'CbCr: they are G, B
+ * and R. Any thread.
  *     image   as for bzna_decoder_decode
  *     shape   struct_size is required; filled in. color.present 0: neither image nor its stream
- *             says a color
+ *             describes the color
  * Statuses: as for bzna_decoder_decode. */
 BZNA_API bzna_status bzna_image_inspect(const bzna_image *image, bzna_codec_shape *shape,
     bzna_error *err);
@@ -1386,7 +1393,7 @@ BZNA_API bzna_status bzna_image_inspect(const bzna_image *image, bzna_codec_shap
 #define BZNA_STREAM_LEGACY     1             /* the legacy default stream */
 #define BZNA_STREAM_PER_THREAD 2             /* the calling thread's own default stream */
 
-/* Kinds of devices, with DLPack's numbers. */
+/* Kinds of devices. The numbers are DLPack's. */
 enum {
     /* a context: a GPU if there is one, else the CPU. A loader's batches: host memory */
     BZNA_DEVICE_AUTO = 0,
@@ -1400,7 +1407,7 @@ typedef struct bzna_device {
     int32_t ordinal;                  /* number of the CUDA device, from 0; else it must be 0 */
 } bzna_device;
 
-/* What may be decoded, as bits of context_config.codecs. */
+/* The codecs that may be decoded, as bits of context_config.codecs. */
 enum {
     BZNA_ALLOW_H264 = 1,
     BZNA_ALLOW_H265 = 2,
@@ -1408,7 +1415,7 @@ enum {
     BZNA_ALLOW_JPEG = 8,
     BZNA_ALLOW_PNG  = 16,
     BZNA_ALLOW_WEBP = 32,
-    /* the codecs of own_codecs. What they unwrap must be allowed, too */
+    /* the codecs of own_codecs. The kinds that they unwrap must be allowed, too */
     BZNA_ALLOW_OWN  = 64
 };
 
@@ -1454,8 +1461,8 @@ typedef struct bzna_context_config {
      * kernel warps, at most 8; default 8 */
     uint32_t       session_mapped;
     /* Advanced, used when a large model shares the GPU: device memory for the surfaces of the
-     * decoders of all sessions, in bytes. The driver takes more memory for each decoder, and does
-     * not say how much. Default: an eighth of the device's memory. With little memory, there are
+     * decoders of all sessions, in bytes. The driver uses more memory for each decoder, and does
+     * not report how much. Default: an eighth of the device's memory. With little memory, there are
      * fewer decoders, and they change frame sizes. With none, a session ends */
     uint64_t       decode_memory_bytes;
     /* Advanced, used when a framework has an allocator of its own: allocates the device memory of
@@ -1470,10 +1477,10 @@ typedef struct bzna_context_config {
      * and loaders have pipeline.no_threads */
     uint32_t       no_threads;
     /* Advanced, used with files from strangers: BZNA_ALLOW_... of the codecs that may be decoded. A
-     * picture of another one fails before a decoder sees it (E_CODEC): chapter 8. Default: all */
+     * picture of another codec fails before a decoder sees it (E_CODEC): chapter 8. Default: all */
     uint32_t       codecs;
-    /* Advanced, used for pictures that the library does not know: codecs that are asked after its
-     * own have declined. Default: none */
+    /* Advanced, used for pictures that the library does not know: codecs that the library asks
+     * after its own have declined. Default: none */
     bzna_own_codecs own_codecs;
 } bzna_context_config;
 
@@ -1481,8 +1488,8 @@ typedef struct bzna_context_config {
  * sizeof *config. Any thread. */
 BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size);
 
-/* Makes a context. config has its settings; it is copied, and NULL stands for all defaults.
- * *out becomes the context, to be closed with bzna_context_close. Any thread.
+/* Makes a context. config has its settings; it is copied, and NULL means all defaults. *out becomes
+ * the context, to be closed with bzna_context_close. Any thread.
  *     E_ARGUMENT      the message names the setting
  *     E_THREAD        a lock could not be made
  *     E_DEVICE        config demands a device that cannot be used
@@ -1541,15 +1548,15 @@ typedef struct bzna_codec_info {
 } bzna_codec_info;
 
 /* Describes the device of context, and makes it ready for work if it was not. Without a context
- * (NULL), only device_count is said; this starts CUDA, so a program that forks should fork first.
- * info is filled in, up to struct_size bytes: pass sizeof *info. Any thread. Fails as
+ * (NULL), the call fills in only device_count; this starts CUDA, so a program that forks should
+ * fork first. info is filled in, up to struct_size bytes: pass sizeof *info. Any thread. Fails as
  * bzna_context_open does for a config that demands a device, even if context_config.device is AUTO:
  *     E_DEVICE        the message says why the CPU works instead
  *     E_UNSUPPORTED   this build has no GPU path */
 BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device_info *info,
     size_t struct_size, bzna_error *err);
 
-/* Says what NVDEC of the context's device can do with one kind of picture, and what came of its
+/* Describes how NVDEC of the context's device handles one kind of picture, and the result of its
  * self-check, once a picture of that kind was decoded. Makes the device ready if it was not. Any
  * thread.
  *     context         its device is asked
@@ -1570,9 +1577,9 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
 #define BZNA_NAME_MAX    32                  /* bytes of a name in a struct, its NUL counted */
 #define BZNA_IMAGES_MAX  4                   /* images of a sample in an archive, at most */
 
-/* The treatment of pictures whose EXIF data or XMP say how to turn them, or whose codec does. */
+/* The treatment of pictures whose EXIF data, XMP or codec says how to rotate and mirror them. */
 enum {
-    BZNA_ORIENTATION_APPLY  = 0,      /* they are turned; transforms see the turned size */
+    BZNA_ORIENTATION_APPLY  = 0,      /* they are rotated; transforms see that size */
     BZNA_ORIENTATION_IGNORE = 1       /* they are not, as in torchvision's ImageFolder */
 };
 
@@ -1588,7 +1595,7 @@ typedef struct bzna_dataset_config {
     uint32_t            struct_size;  /* sizeof the struct; bzna_dataset_config_init sets it */
     /* 1: class folders without pictures are classes, too, and have numbers; 0: they are refused */
     uint32_t            allow_empty;
-    /* what error messages call the data set, in UTF-8; only if it is one file. Default: the
+    /* the name of the data set in error messages, in UTF-8; only if it is one file. Default: the
      * path, "memory", "source" or "provider" */
     const char         *name;
     /* "train", "validation" or "test": only the samples of that split, which an archive lists in
@@ -1597,16 +1604,16 @@ typedef struct bzna_dataset_config {
     const char         *split;
     /* the kind of container, as bzna_dataset_info.container calls it. Default: found by content */
     const char         *format;
-    /* names of a folder's class folders, in the order of their numbers; others are left out.
+    /* names of a folder's class folders, in the order of their numbers; other folders are left out.
      * Default: all of them, in class_order */
     const char *const  *classes;
     uint32_t            class_count;  /* names at classes */
     uint32_t            class_order;  /* BZNA_CLASS_ORDER_...; not together with classes */
     uint32_t            orientation;  /* BZNA_ORIENTATION_... */
     uint32_t            palette;      /* BZNA_PALETTE_... */
-    /* which field of integers is the target, by its name, such as "cls2" of a tar. In mp4 files
-     * also a track of integers, by its name, such as "bzna_target"; with a split, its variant for
-     * that. E_NOT_FOUND if there is none. Default: chapter 12 says which */
+    /* the name of the integer field that is the target, such as "cls2" of a tar. In mp4 files also
+     * the name of a track of integers, such as "bzna_target"; with a split, the library uses that
+     * split's variant of the track. E_NOT_FOUND if there is none. Default: chapter 12 says which */
     const char         *target;
     /* the text of an index (.idx) of one tar, in place of the file next to it, so that a tar that
      * is opened by a source need not be walked over. Read until the call returns. Default:
@@ -1620,11 +1627,11 @@ typedef struct bzna_dataset_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t field_count;             /* fields of its samples: bzna_dataset_field_info */
     uint64_t size_bytes;              /* of all its files, whole; 0 for folders, providers */
-    uint64_t sample_count;            /* of the whole data set, as bzna_dataset_count has it */
+    uint64_t sample_count;            /* of the whole data set, as from bzna_dataset_count */
     /* samples that may have a target: in archives, each sample says whether it has one; 0: none
      * has one */
     uint64_t target_count;
-    uint32_t part_count;              /* files, or ranges of files, that it is made of */
+    uint32_t part_count;              /* files, or ranges of files, that it consists of */
     uint32_t track_count;             /* of the first file: bzna_dataset_track_info */
     uint32_t brand_count;             /* of the first file's ftyp, at most 8 */
     uint32_t brands[8];               /* the major brand first */
@@ -1644,9 +1651,9 @@ enum {
 };
 
 /* One field of a data set's samples. Chapter 12 has the fields of tar.
- *     archive   "image", "thumb"; "target" and "name" if there are tracks of them; fields that
- *               were written with them
- *     video     "image"; "target" and "name" if there are tracks of them
+ *     archive   "image", "thumb"; "target" and "name" if it has such tracks; fields that were
+ *               written with the samples
+ *     video     "image"; "target" and "name" if it has such tracks
  *     provider  as its fields say
  *     folder    "image"; "name", the path below the folder; "target" if folders are classes */
 typedef struct bzna_field_info {
@@ -1668,7 +1675,7 @@ typedef struct bzna_track_info {
     char     mime[64];                /* of the sample entry, or "" */
 } bzna_track_info;
 
-/* Where one sample lies in its file. */
+/* The place of one sample in its file. */
 typedef struct bzna_sample_ref {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t image_count;             /* names at image_names */
@@ -1679,7 +1686,7 @@ typedef struct bzna_sample_ref {
     char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];   /* tracks of the images in it */
 } bzna_sample_ref;
 
-/* One image of a sample, as its container describes it, and where its bytes lie. */
+/* One image of a sample, as its container describes it, and the place of its bytes. */
 typedef struct bzna_image_info {
     uint32_t   struct_size;           /* set by the call: how many bytes were filled */
     uint32_t   codec;                 /* BZNA_CODEC_... */
@@ -1691,8 +1698,8 @@ typedef struct bzna_image_info {
     uint32_t   frame_height;          /* its height */
     uint32_t   crop_x;                /* where in the frame the picture begins, in pixels */
     uint32_t   crop_y;                /* how far from the frame's top, in pixels */
-    /* the clean aperture as it stands in the file: width, height, horizontal and vertical offset,
-     * each a numerator and a denominator. All 0: there is none */
+    /* the clean aperture as it is in the file: width, height, horizontal and vertical offset, each
+     * a numerator and a denominator. All 0: there is none */
     int32_t    clap[8];
     uint32_t   length_size;           /* as bzna_image has it */
     bzna_color color;                 /* as bzna_image has it */
@@ -1708,9 +1715,9 @@ typedef struct bzna_image_info {
  * sizeof *config. Any thread. */
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size);
 
-/* Opens what path names, and finds out by its content what it is. Chapter 12 has the kinds, and the
- * patterns that stand for several files. The cost does not grow with the number of samples of an
- * archive. Any thread.
+/* Opens the file or folder that path names, and detects its kind by its content. Chapter 12 has the
+ * kinds, and the patterns that match several files. The cost does not grow with the number of
+ * samples of an archive. Any thread.
  *     context   may be closed before the data set
  *     path      UTF-8; copied
  *     config    copied; NULL: all defaults
@@ -1720,14 +1727,14 @@ BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struc
  *     E_ARGUMENT      braces that do not close, or a setting that has no effect on the kind of file
  *     E_IO            reading failed
  *     E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_UNFINISHED   the file is damaged or of no kind known
- *     E_NO_SAMPLES    it is whole, and empty; or all of several files are
- *     E_UNSUPPORTED   a format that is known and not read; a pipe or device, since samples are read
- *                     at any offset */
+ *     E_NO_SAMPLES    the file is whole and has no samples, or each of several files is
+ *     E_UNSUPPORTED   a format that the library knows and does not read; a pipe or device, since
+ *                     samples are read at any offset */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
-/* Opens several paths as one data set, in which they lie end to end. Several threads open them.
- * Messages call each by its path. Any thread.
+/* Opens several paths as one data set, one after the other. Several threads open them. Messages
+ * call each by its path. Any thread.
  *     context   may be closed before the data set
  *     paths     count strings, each as for bzna_dataset_open; copied
  *     count     1..65536
@@ -1738,7 +1745,7 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
-/* Opens a file that lies in memory. Any thread.
+/* Opens a file in memory. Any thread.
  *     context   may be closed before the data set
  *     bytes     the file; borrowed. It must stay as it is until the data set, and every loader and
  *               data set that was made of it, is closed
@@ -1760,8 +1767,9 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
-/* Closes dataset; NULL does nothing. Loaders and data sets that were made from it go on, and keep
- * its files open. Returns E_STATE inside callbacks, and does nothing then. Any thread, once. */
+/* Closes dataset; NULL does nothing. Loaders and data sets that were made from it stay usable, and
+ * keep its files open. Returns E_STATE inside callbacks, and does nothing then. Any thread,
+ * once. */
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset);
 
 /* Lays data sets end to end as one: index i of the whole is index i - (counts before) of its part.
@@ -1783,11 +1791,11 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
 /* Returns how many samples dataset has; 0 for NULL. Any thread. */
 BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset);
 
-/* Returns how many samples one part of dataset has: a file of several, or a range of one. Parts
+/* Returns how many samples one part of dataset has: one of its files, or a range of one. Parts
  * follow each other. Returns 0 from part number bzna_dataset_info.part_count on. Any thread. */
 BZNA_API uint64_t bzna_dataset_part_count(const bzna_dataset *dataset, uint32_t part);
 
-/* Says what dataset is as a whole. info is filled in, up to struct_size bytes: pass sizeof *info.
+/* Describes dataset as a whole. info is filled in, up to struct_size bytes: pass sizeof *info.
  * Nothing is read. Any thread. */
 BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dataset_info *info,
     size_t struct_size, bzna_error *err);
@@ -1803,10 +1811,9 @@ BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32
 BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32_t track,
     bzna_track_info *info, size_t struct_size, bzna_error *err);
 
-/* Says where sample number index of dataset lies, and what it holds. Pictures are not read. sample
- * is filled in, up to struct_size bytes: pass sizeof *sample. Any thread. Statuses: E_RANGE past
- * the last sample; E_IO, E_TRUNCATED, E_BOX, ... if its index entry is damaged or cannot be
- * read. */
+/* Says where sample number index of dataset is, and what it holds. Pictures are not read. sample is
+ * filled in, up to struct_size bytes: pass sizeof *sample. Any thread. Statuses: E_RANGE past the
+ * last sample; E_IO, E_TRUNCATED, E_BOX, ... if its index entry is damaged or cannot be read. */
 BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t index,
     bzna_sample_ref *sample, size_t struct_size, bzna_error *err);
 
@@ -1859,7 +1866,7 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, bzna_image *image, bzna_error *err);
 
-/* Says where an image of a sample lies, and what its container says of it. Any thread.
+/* Says where an image of a sample is, and how its container describes it. Any thread.
  *     dataset       the data set
  *     index         the sample
  *     field         which image, as for bzna_dataset_read_image
@@ -1886,10 +1893,10 @@ typedef struct bzna_provider_field {
      *     TEXT      UTF-8 without a NUL
      *     BYTES     any bytes */
     uint32_t    kind;
-    /* 1: places or locate say where values lie; 0: read gives them */
+    /* 1: places or locate say where values are; 0: read gives them */
     uint32_t    located;
     /* of an IMAGE:
-     *     BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, ..., told apart by its content
+     *     BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, ..., distinguished by its content
      *     BZNA_CODEC_H264, H265, AV1   one picture with its parameter sets, in Annex B or OBUs, as
      *                                  bzna_image_annexb writes it
      *     BZNA_CODEC_RAW               pixels, as the next members say */
@@ -1904,16 +1911,16 @@ typedef struct bzna_provider_field {
     uint64_t    reserved[2];          /* must be 0 */
 } bzna_provider_field;
 
-/* Where a value of a provider lies: in memory, in a part of a file, or in a whole file, which is
- * { .file = number, .size = BZNA_SIZE_UNKNOWN }. */
+/* Where a value of a provider is: in memory, in a part of a file, or in a whole file, which is {
+ * .file = number, .size = BZNA_SIZE_UNKNOWN }. */
 typedef struct bzna_place {
     /* its bytes in memory, which must stay as they are until provider.close: nothing is copied.
-     * NULL: it lies in a file */
+     * NULL: it is in a file */
     const void *data;
     uint64_t    offset;               /* of its first byte in the file */
     uint64_t    size;                 /* bytes, or BZNA_SIZE_UNKNOWN; required */
     /* number of the file in provider.files; or of a record, BZNA_BY_READ: then read gives it, and
-     * offset is where messages say that it lies */
+     * offset is the place that messages name */
     uint64_t    file;
 } bzna_place;
 
@@ -1923,7 +1930,7 @@ typedef struct bzna_place {
 #define BZNA_NO_VALUE     0xFFFFFFFFFFFFFFFF
 /* UINT64_MAX - 1: in bzna_place, the size of a value that ends with its file, which the library
  * finds when it reads the value. RAW pixels and INTEGERs have as many bytes as their field says,
- * and their file may go on after them. */
+ * and their file may have more bytes after them. */
 #define BZNA_SIZE_UNKNOWN 0xFFFFFFFFFFFFFFFE
 
 /* Gives a value of a provider's sample: sets *size to its bytes, and writes it to buffer if it has
@@ -1944,9 +1951,9 @@ typedef struct bzna_place {
 typedef bzna_status (*bzna_provider_read_fn)(void *user, uint64_t index, uint32_t field,
     void *buffer, uint64_t capacity, uint64_t *size, bzna_error *err);
 
-/* Says where a value of a provider's sample lies. The library reads files as it reads its own kinds
- * of data sets: neighbors at once, and with few descriptors. bzna_provider says what the function
- * returns, and on which threads it runs.
+/* Says where a value of a provider's sample is. The library reads files as it reads its own kinds
+ * of data sets: neighbors in one call, and with few descriptors. bzna_provider says what the
+ * function returns, and on which threads it runs.
  *     user    bzna_provider.user
  *     index   of the sample, 0..count - 1
  *     field   number of the field in bzna_provider.fields
@@ -1962,13 +1969,13 @@ typedef bzna_status (*bzna_provider_locate_fn)(void *user, uint64_t index, uint3
  *     index      of the sample, 0..count - 1
  *     field      number of the field in bzna_provider.fields
  *     record     the record. The function may change it, for instance to join its parts, unless it
- *                lies in memory of the provider's (bzna_place.data). Later calls for this sample
- *                may find it changed, or read anew
+ *                is in the provider's memory (bzna_place.data). Later calls for this sample may
+ *                find it changed, or read again
  *     bytes      of the record
  *     buffer     for a value that is not an IMAGE: capacity bytes without alignment, or NULL
  *     capacity   bytes at buffer
- *     place      all zeros, except size, which is required. Of an IMAGE: set offset, where it lies
- *                in the record. Of another value: set data, in the record or in the provider's
+ *     place      all zeros, except size, which is required. For an IMAGE, set offset, its place in
+ *                the record. For another value, set data, in the record or in the provider's
  *                memory, which the library copies; or write it to buffer, if it has at most
  *                capacity bytes
  *     err        as for bzna_provider_read_fn */
@@ -1979,12 +1986,12 @@ typedef bzna_status (*bzna_provider_unpack_fn)(void *user, uint64_t index, uint3
 /* Samples from the caller's functions, for bzna_dataset_open_provider. read, locate and unpack are
  * called by several threads at once: the reader threads of loaders, with unpack also their decoder
  * threads, and threads in bzna_dataset_* calls and in bzna_loader_open. No lock of the library is
- * held. They may use other data sets, but must not close any object. Each must give the same value
- * whenever it is asked for it. A loader of pictures has one reader thread by default: raise
+ * held. They may use other data sets, but must not close any object. Each function must give the
+ * same value in every call. A loader of pictures has one reader thread by default: raise
  * read.threads if read calculates much or waits long. Without pictures, decoder threads read.
  *
- * They return BZNA_OK, or a failure:
- *     BZNA_E_NOT_FOUND   the sample has no such value: a missing target is BZNA_TARGET_NONE,
+ * They return BZNA_OK, or a failure: BZNA_E_NOT_FOUND the sample has no such value: a missing
+ *     target is BZNA_TARGET_NONE,
  *                        missing numbers are NaN, missing text and bytes are NULL, and a missing
  *                        picture fails the sample if it is wanted
  *     BZNA_E_IO          trouble with the data. The sample fails with E_IO, after read.retries more
@@ -2011,25 +2018,25 @@ typedef struct bzna_provider {
     /* bytes of a value, at most; default context_config.max_sample_bytes, which always holds */
     uint64_t    max_bytes;
     bzna_provider_read_fn   read;     /* gives values; NULL if every field is located */
-    bzna_provider_locate_fn locate;   /* says where values lie; NULL if places says it */
-    /* instead of locate, where all values lie, so that nothing is called: field f of sample i is at
-     * places[i * field_count + f]. Those of fields that are not located are ignored. It must
-     * stay as it is until close. NULL: locate says it */
+    bzna_provider_locate_fn locate;   /* says where values are; NULL if places says it */
+    /* instead of locate, the places of all values, so that no function is called: field f of sample
+     * i is at places[i * field_count + f]. Places of fields that are not located are ignored. The
+     * array must stay as it is until close. NULL: locate says it */
     const bzna_place *places;
-    /* paths of the files in which values lie; copied. Up to 64 of them, if they are fewer than the
-     * samples, are opened with the data set. Others are opened each when it is read, so a missing
-     * one costs its samples only */
+    /* paths of the files that hold values; copied. If they are at most 64, and fewer than the
+     * samples, the library opens them with the data set. Otherwise it opens each file when it reads
+     * it, so a missing file fails only its samples */
     const char *const *files;
     uint64_t    file_count;           /* paths at files: any number */
     const char *const *class_names;   /* of targets 0, 1, ...; copied. NULL: they have no names */
     uint64_t    class_count;          /* names at class_names */
-    /* tells these samples from others: a saved state is not restored with another fingerprint.
-     * Default 0: providers are told apart by count and fields only */
+    /* distinguishes these samples from others: a saved state is not restored with another
+     * fingerprint. Default 0: only count and fields distinguish providers */
     uint64_t    fingerprint;
     /* Releases what the provider holds. Called exactly once, on the thread that releases the data
      * set last, and never if bzna_dataset_open_provider failed. May be NULL */
     void        (*close)(void *user);
-    /* what bzna_dataset_info.container calls it, in UTF-8 of fewer than 20 bytes; copied. Default:
+    /* the value of bzna_dataset_info.container, in UTF-8 of fewer than 20 bytes; copied. Default:
      * "provider" */
     const char *kind;
     uint64_t    size_bytes;           /* of its files, for bzna_dataset_info; default: 0 */
@@ -2052,9 +2059,9 @@ BZNA_API void bzna_provider_init(bzna_provider *provider, size_t struct_size);
  *     config     copied; NULL: all defaults. Only name, format ("provider"), target, orientation
  *                and palette have an effect
  *     out        becomes the data set, to be closed with bzna_dataset_close
- * None of its functions is called here. Statuses: E_ARGUMENT for a provider that cannot be,
- * whose message names the member; E_NO_SAMPLES if count is 0; E_LIMIT; those of opening a file if
- * provider.files are up to 64. */
+ * None of its functions is called here. Statuses: E_ARGUMENT for an invalid provider; the message
+ * names the member; E_NO_SAMPLES if count is 0; E_LIMIT; those of opening a file if provider.files
+ * has at most 64. */
 BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context,
     const bzna_provider *provider, const bzna_dataset_config *config, bzna_dataset **out,
     bzna_error *err);
@@ -2087,10 +2094,10 @@ typedef struct bzna_picture {
     const void *plane[3];
     int64_t     pitch[3];             /* bytes from one row of a plane to the next */
     /* EXIF's number, 1..8; 0 counts as 1. All sizes here are those of the planes as they are
-     * stored; homographies and outputs refer to the picture after it was turned */
+     * stored; homographies and outputs refer to the picture after it was rotated */
     uint32_t    orientation;
-    /* bytes from one sample of a row to the next; 0: they lie side by side. Planes that are
-     * interleaved have more */
+    /* bytes from one sample of a row to the next; 0: the size of a sample. Interleaved planes have
+     * more */
     uint32_t    step[3];
 } bzna_picture;
 
@@ -2105,13 +2112,13 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
 BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
 
 /* Decodes one coded picture. One thread at a time may use a decoder.
- *     decoder   goes on working after every failure below
+ *     decoder   stays usable after every failure below
  *     image     must have its data, and its config if the codec has one; unchanged
  *     picture   has its struct_size, and is filled in. Its planes are the decoder's, and
- *               valid until the decoder's next call; those of raw pixels lie in image's data
+ *               valid until the decoder's next call; those of raw pixels are in image's data
  * Statuses: E_ARGUMENT; E_CODEC if there is no decoder for this kind; E_UNSUPPORTED if the library
- * was built without it, as with BENZINA_NO_AVCODEC; E_DECODE if the picture is damaged; E_MISMATCH
- * if it is not what image says; E_LIMIT; E_BOX. */
+ * was built without that decoder, as with BENZINA_NO_AVCODEC; E_DECODE if the picture is damaged;
+ * E_MISMATCH if it is not what image says; E_LIMIT; E_BOX. */
 BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image,
     bzna_picture *picture, bzna_error *err);
 
@@ -2128,27 +2135,28 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
 typedef struct bzna_random {
     uint32_t key[2];                  /* of the stream */
     uint32_t counter[4];              /* of the next block */
-    uint32_t block[4];                /* the words at hand */
+    uint32_t block[4];                /* its words */
     uint32_t used;                    /* words of block already handed out; 4: all */
     uint32_t reserved0;               /* 0 */
 } bzna_random;
 
-/* What random numbers are for. Each purpose has numbers of its own for each sample. */
+/* Purposes of random numbers. Each purpose has numbers of its own for each sample. */
 enum {
     BZNA_RANDOM_WARP    = 0,          /* a loader's warps */
     BZNA_RANDOM_COLOR   = 1,          /* a loader's jitters */
     BZNA_RANDOM_ORDER   = 2,          /* a loader's order */
     BZNA_RANDOM_PICTURE = 3,          /* a loader's picture callback */
     BZNA_RANDOM_AUGMENT = 4,          /* a loader's policies */
-    BZNA_RANDOM_USER    = 16          /* a loader's transform callback; from here on the user's */
+    BZNA_RANDOM_USER    = 16          /* a loader's transform callback; this and higher numbers are
+    the user's */
 };
 
 /* Sets random to the start of the stream of (seed, epoch, sample, purpose). purpose is
  * BZNA_RANDOM_... NULL does nothing. Any thread.
  *
- * In a loader, this is the stream of view 0 of a sample that the epoch has once. That of another
- * view or occurrence has another key: the first two words of
- * philox(counter = {occurrence low, occurrence high, view, 1}, key). */
+ * In a loader, this is the stream of view 0 of a sample that the epoch has once. The stream of
+ * another view or occurrence has another key: the first two words of philox(counter = {occurrence
+ * low, occurrence high, view, 1}, key). */
 BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample,
     uint32_t purpose);
 
@@ -2186,11 +2194,11 @@ enum {
 
 /* How filters act when a warp shrinks the picture. */
 enum {
-    BZNA_ANTIALIAS_AUTO = 0,          /* all but NEAREST widen by as much, as in PIL, torchvision */
+    BZNA_ANTIALIAS_AUTO = 0,          /* all but NEAREST widen as much, as in PIL, torchvision */
     BZNA_ANTIALIAS_OFF  = 1,          /* they do not, as in OpenCV; AREA with OFF is refused */
-    /* as AUTO, and of RGB and gray pictures, what is filtered along rows, and then along columns,
-     * is rounded to whole samples each time, as in PIL. Warps that are not axis-aligned, and
-     * pictures of Y'CbCr, such as JPEG, are as with AUTO */
+    /* as AUTO, but RGB and gray pictures are rounded to whole samples after they were filtered
+     * along rows, and again after columns, as in PIL. Warps that are not axis-aligned, and pictures
+     * of Y'CbCr, such as JPEG, are as with AUTO */
     BZNA_ANTIALIAS_ROUND = 2
 };
 
@@ -2206,7 +2214,7 @@ enum {
     BZNA_DTYPE_UINT64   = 18          /* the tensor "index" */
 };
 
-/* How channels lie in memory. */
+/* The order of channels in memory. */
 enum {
     BZNA_LAYOUT_NCHW = 0,             /* planes: all of one channel, then all of the next */
     BZNA_LAYOUT_NHWC = 1              /* channels interleaved, "channels last" */
@@ -2236,21 +2244,21 @@ enum {
     BZNA_FILL_OUTPUT = 1              /* the channels delivered, in their units */
 };
 
-/* What an operation of a policy does. Pixels are R'G'B' of the output, before it is normalized.
- * Factors, thresholds and roundings are those of torchvision's functions for tensors of uint8. The
- * comment of each says what its magnitude is; those without one ignore it. */
+/* The operations of policies. Pixels are R'G'B' of the output, before it is normalized. Factors,
+ * thresholds and roundings are those of torchvision's functions for tensors of uint8. The comment
+ * of each describes its magnitude; operations whose comment does not mention one ignore it. */
 enum {
     BZNA_OP_IDENTITY       = 0,       /* nothing */
     /* Joining the warp. They move the output's picture, as the crop has made it. */
     BZNA_OP_SHEAR_X        = 1,       /* the tangent of the angle, about the top left corner */
     BZNA_OP_SHEAR_Y        = 2,       /* the same, for columns */
-    /* to the right by this share of the output's width, rounded towards 0 to whole pixels */
+    /* to the right by this share of the output's width, rounded to whole pixels towards 0 */
     BZNA_OP_TRANSLATE_X    = 3,
-    BZNA_OP_TRANSLATE_Y    = 4,       /* downwards, by a share of its height, rounded so */
+    BZNA_OP_TRANSLATE_Y    = 4,       /* downwards, by a share of its height, as X */
     BZNA_OP_TRANSLATE_X_PX = 5,       /* to the right by pixels, rounded towards 0 to whole ones */
-    BZNA_OP_TRANSLATE_Y_PX = 6,       /* downwards by pixels, rounded so */
+    BZNA_OP_TRANSLATE_Y_PX = 6,       /* downwards by pixels, as X_PX */
     BZNA_OP_ROTATE         = 7,       /* degrees, counterclockwise, about the middle */
-    /* Of each pixel alone. */
+    /* Changing each pixel alone. */
     BZNA_OP_BRIGHTNESS     = 16,      /* the factor less 1: 0 changes nothing, -1 gives black */
     BZNA_OP_CONTRAST       = 17,      /* the factor less 1, about the mean gray of all pixels */
     BZNA_OP_SATURATION     = 18,      /* the factor less 1, which is torchvision's "Color" */
@@ -2266,7 +2274,7 @@ enum {
      * deviation. AlexNet has 0.1 */
     BZNA_OP_LIGHTING       = 26,
     BZNA_OP_SHUFFLE        = 27,      /* channels in one of their six orders */
-    /* Of the whole picture, or of neighbors. */
+    /* Changing pixels by the whole picture, or by neighbors. */
     BZNA_OP_AUTOCONTRAST   = 28,      /* each channel is stretched to 0..255 */
     BZNA_OP_EQUALIZE       = 29,      /* each channel's histogram is made even */
     /* the factor less 1: above 0 sharpens, and -1 is a blur of 3x3. The border stays as it is */
@@ -2278,7 +2286,7 @@ enum {
      * the output; else nothing is erased */
     BZNA_OP_ERASE          = 48,
     /* the square's edge as a share of the output's shorter one, 0..1. Its middle is any pixel of
-     * the output, so that part of it may lie outside */
+     * the output, so that part of the square may be outside */
     BZNA_OP_CUTOUT         = 49,
     /* the period of the squares as a share of the output's shorter edge, above 0, at most 1 */
     BZNA_OP_GRID_MASK      = 50
@@ -2292,9 +2300,9 @@ typedef struct bzna_operation {
     float    probability;             /* above 0, at most 1; 0 counts as 1 */
     /* from [0] to [1], which may be the smaller one: drawn as the policy's bins say */
     float    magnitude[2];
-    /* BLUR: pixels along an edge of the kernel, an odd number of 1..63; default 23. Where the
-     * output is so small that a border cannot be reflected, it is the largest odd number that
-     * lets it */
+    /* BLUR: pixels along an edge of the kernel, an odd number of 1..63; default 23. If the output
+     * is so small that a border cannot be reflected, the largest odd number with which it can is
+     * used */
     uint32_t kernel_px;
     /* ERASE: height divided by width, lo..hi; default 0.3..3.3. GRID_MASK: [0] is the squares'
      * edge as a share of their period, default 0.5; [1] is 0 */
@@ -2303,8 +2311,8 @@ typedef struct bzna_operation {
     /* BZNA_FILL_... of value and noise. Value 0 in RGB is black, and in units of the output it is
      * the mean color, which torchvision erases with after it has normalized */
     uint32_t value_space;
-    /* ERASE: the standard deviation of a normal number that is added to value, another one for
-     * each channel of each pixel. torchvision's value="random" is 1 in units of the output */
+    /* ERASE: the standard deviation of a normal number that is added to value, drawn anew for each
+     * channel of each pixel. torchvision's value="random" is 1 in units of the output */
     float    noise;
     uint32_t reserved0;               /* must be 0 */
     uint64_t reserved[4];             /* must be 0 */
@@ -2330,11 +2338,11 @@ typedef struct bzna_policy {
     /* groups that are drawn. ALL: must be 0. SHUFFLE: at most all of them; default all. CHOOSE:
      * default 1 */
     uint32_t draws;
-    /* 0: magnitudes are uniform between both ends. Else at least 2: a magnitude is one of so many
-     * that are evenly spaced, from magnitude[0], which is number 0, to magnitude[1] */
+    /* 0: magnitudes are uniform between both ends. Else at least 2: a magnitude is one of this many
+     * evenly spaced values, from magnitude[0], which is number 0, to magnitude[1] */
     uint32_t bins;
-    /* with bins: which of them, lo..hi, each as likely as another. RandAugment of magnitude 9 has
-     * 31 bins and 9..9, TrivialAugmentWide 31 bins and 0..30 */
+    /* with bins: the range of bins that are drawn, lo..hi, each with the same probability.
+     * RandAugment of magnitude 9 has 31 bins and 9..9, TrivialAugmentWide 31 bins and 0..30 */
     uint32_t bin[2];
     float    probability;             /* of applying any; above 0, at most 1; 0 counts as 1 */
     uint64_t reserved[4];             /* must be 0 */
@@ -2357,7 +2365,7 @@ typedef struct bzna_loader_augment {
 /* An operation that was drawn. */
 typedef struct bzna_drawn {
     uint32_t kind;                    /* BZNA_OP_... */
-    /* as drawn, with its sign. CUTOUT, GRID_MASK, ERASE: as drawn; area says what it became */
+    /* as drawn, with its sign. For CUTOUT, GRID_MASK and ERASE, area has the result in pixels */
     float    magnitude;
     uint32_t kernel_px;               /* BLUR: as in bzna_operation; 0 counts as 23 */
     uint32_t value_space;             /* as in bzna_operation */
@@ -2371,7 +2379,7 @@ typedef struct bzna_drawn {
     uint32_t key[2];                  /* of the noise's random numbers */
 } bzna_drawn;
 
-/* How one view of a sample is made. The steps are taken in this order:
+/* How one view of a sample is made. The steps have this order:
  *     1. The homography says which input pixel an output pixel shows.
  *     2. The picture's matrix makes R'G'B' in 0..255.
  *     3. color, hls, brightness, contrast, saturation, hue and grayscale change R'G'B'. The result
@@ -2380,9 +2388,9 @@ typedef struct bzna_drawn {
  *        rounded to 8 bits, and those operations are applied in order.
  *     5. Each channel delivered becomes y = (x - bias) * scale.
  *     6. The operations that cover pixels are applied in order.
- * Zero is the default of every member, and stands for a step that changes nothing. A loader writes
- * the identities out: a transform callback finds them as numbers that it can multiply and add to.
- * It may change every member but struct_size. */
+ * Zero is the default of every member, and means a step that changes nothing. A loader writes the
+ * identities out: a transform callback finds them as numbers that it can multiply and add to. It
+ * may change every member but struct_size. */
 typedef struct bzna_transform {
     uint32_t struct_size;             /* sizeof the struct; bzna_transform_init sets it */
     uint32_t filter;                  /* BZNA_FILTER_... */
@@ -2394,7 +2402,8 @@ typedef struct bzna_transform {
     uint32_t fill_space;              /* BZNA_FILL_... */
     uint32_t matrix;                  /* BZNA_MATRIX_... */
     uint32_t antialias;               /* BZNA_ANTIALIAS_... */
-    /* what hls does past the ends of H. 0: hues go round; 1: they stop at the end, as in MXNet */
+    /* how hls treats hues past the ends of H. 0: they wrap around; 1: they stop at the end, as in
+     * MXNet */
     uint32_t clamp_hue;
     uint32_t grayscale;               /* 1: gray, as torchvision's RandomGrayscale makes it */
     uint32_t reserved0;               /* must be 0 */
@@ -2404,15 +2413,15 @@ typedef struct bzna_transform {
     /* added to OpenCV's H (0..180), L and S (0..255): -180..180, -255..255, -255..255 */
     float    hls[3];
     float    brightness;              /* torchvision's factor, at least 0; 0 counts as 1 */
-    /* torchvision's factor, at least 0, about the mean of the pixels that lie inside; 0 counts as
-     * 1 */
+    /* torchvision's factor, at least 0, about the mean of the pixels that are inside the picture; 0
+     * counts as 1 */
     float    contrast;
     float    saturation;              /* torchvision's factor, at least 0; 0 counts as 1 */
     float    hue;                     /* torchvision's, in turns: -0.5..0.5 */
     uint32_t operation_count;         /* at operations */
     uint32_t reserved1;               /* must be 0 */
     /* what policies drew, in order. Operations that join the warp are in the homography and in clip
-     * already: they stand here for information, and have no effect */
+     * already: here they are information, and have no effect */
     bzna_drawn operations[BZNA_OPERATIONS_MAX];
     /* Outside of a rectangle, which moves with the output's picture, there is the out-of-bounds
      * color. An output pixel is inside if [u v]' = clip [x y 1]' has -0.5 <= u <= clip_size[0] -
@@ -2504,8 +2513,8 @@ typedef struct bzna_bytes {
     uint64_t    size;                 /* bytes at data, without that NUL */
 } bzna_bytes;
 
-/* What fields.make is given of a sample. All of it is the loader's, and not to be used after the
- * callback has returned. */
+/* The input of fields.make for one sample. All of it is the loader's, and must not be used after
+ * the callback has returned. */
 typedef struct bzna_make_input {
     uint32_t                struct_size;     /* bytes that the library has filled in */
     uint32_t                view_count;      /* at geometry; 0 in batches without pictures */
@@ -2527,7 +2536,7 @@ typedef struct bzna_make_input {
  * Returns BZNA_OK, or a negative number, with which the sample fails:
  *     BZNA_E_CALLBACK                     the program is at fault: errors.on_callback_error
  *     E_FORMAT, E_MISMATCH, E_LIMIT, ...  the data are damaged
- *     any other                           likewise, as E_FORMAT; it becomes native_code
+ *     any other                           as E_FORMAT; the number becomes native_code
  * It must not call functions that take a context, data set or loader. */
 typedef bzna_status (*bzna_make_fn)(void *user, const bzna_make_input *input, bzna_error *err);
 
@@ -2555,8 +2564,8 @@ typedef struct bzna_output {
     uint32_t channels;                /* BZNA_CHANNELS_... */
 } bzna_output;
 
-/* Clears transform, writes out the identities that zeros stand for (homography, color, scale), and
- * sets its struct_size, in bytes: pass sizeof *transform. Any thread. */
+/* Clears transform, writes out the identities that zeros mean (homography, color, scale), and sets
+ * its struct_size, in bytes: pass sizeof *transform. Any thread. */
 BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size);
 
 /* Warps one picture on the caller's thread. Its memory is malloc's. Any thread.
@@ -2578,8 +2587,8 @@ enum {
     BZNA_WARP_CENTER_RESIZED_CROP = 0,
     BZNA_WARP_RANDOM_RESIZED_CROP = 1,    /* a random crop, scaled to the output: training */
     /* centered, one output pixel for one input pixel, which is copied: torchvision's CenterCrop.
-     * Where an odd number of rows or columns is cut off, it begins at the half rounded to an even
-     * number; an odd margin has its larger part at the right and the bottom */
+     * If an odd number of rows or columns is cut off, the crop begins at half of it, rounded to an
+     * even number; an odd margin has its larger part at the right and the bottom */
     BZNA_WARP_NONE                = 2,
     BZNA_WARP_SIMILARITY          = 3,    /* the original's; the kinds above are cases of it */
     /* Advanced, used to continue runs of MXNet: the affine augmentation of its ImageRecordIter. A
@@ -2674,7 +2683,7 @@ typedef struct bzna_warp {
  *     out_width    pixels of the output; at least 1
  *     out_height   its height; at least 1
  *     out          receives the homography, row-major, output to input pixels
- * Draws are taken in this order; a range of no width takes none:
+ * Numbers are drawn in this order; a range of no width draws none:
  *     1. the crop's size: BENZINA draws the area, then the ratio up to 10 times; TORCHVISION
  *        draws area and ratio up to 10 times
  *     2. the crop's center x, y, if that found a crop
@@ -2699,9 +2708,9 @@ typedef struct bzna_jitter {
 } bzna_jitter;
 
 /* Draws one jitter, as a loader does for a view with numbers of BZNA_RANDOM_COLOR. Any thread.
- *     random      the stream; one thread at a time may use it. Draws are taken in the order of
+ *     random      the stream; one thread at a time may use it. Numbers are drawn in the order of
  *                 jitter's members, then of mxnet's, two for each of hls; a range of no width and a
- *                 probability of 0 or 1 take none
+ *                 probability of 0 or 1 draw none
  *     jitter      how colors are drawn
  *     mxnet       MXNet's colors after that: hls to clamp_hue. NULL: none
  *     transform   the factors drawn replace its own; mxnet's contrast and illumination change its
@@ -2716,15 +2725,15 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
  *     augment      the policies
  *     out_width    pixels of the output; at least 1
  *     out_height   its height; at least 1
- *     transform    gets the operations after those that it has; those that join the warp also go
- *                  into its homography and clip
- * Draws are taken in this order; a range of no width and a probability of 0 or 1 take none:
+ *     transform    gets the operations after those that it has; operations that join the warp also
+ *                  change its homography and clip
+ * Numbers are drawn in this order; a range of no width and a probability of 0 or 1 draw none:
  *     1. for each policy: whether it is applied, and then for each of its draws the group. SHUFFLE
  *        draws one of the groups that are left
  *     2. for each operation of the group: whether it is applied, its magnitude or bin, its sign
- *     3. what else it needs. ERASE: up to 10 times area and ratio, then top and left, and
- *        two words of key if it has noise. CUTOUT: x and y of its middle. GRID_MASK: left and top.
- *        LIGHTING: three normal numbers, each the sum of twelve uniform ones of 0..1, less 6.
+ *     3. further numbers that it needs. ERASE: up to 10 times area and ratio, then top and left,
+ *        and two words of key if it has noise. CUTOUT: x and y of its middle. GRID_MASK: left and
+ *        top. LIGHTING: three normal numbers, each the sum of twelve uniform ones of 0..1, less 6.
  *        SHUFFLE: the order's number
  * Statuses: E_ARGUMENT for a setting that is out of its range, or for more than
  * BZNA_OPERATIONS_MAX operations. */
@@ -2735,7 +2744,7 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
 /* ---- Loaders ------------------------------------------------------------------------------ */
 /* The order of an epoch's samples. */
 enum {
-    BZNA_ORDER_SEQUENTIAL = 0,        /* as they lie in the data set, or in order.indices */
+    BZNA_ORDER_SEQUENTIAL = 0,        /* as in the data set, or in order.indices */
     BZNA_ORDER_SHUFFLE    = 1,        /* another permutation each epoch, by order.seed */
     /* the caller gives each epoch's samples, by bzna_loader_set_batches: chapter 9. order.indices
      * must be NULL */
@@ -2759,19 +2768,19 @@ enum {
 
 /* Who decodes. */
 enum {
-    BZNA_DECODER_AUTO     = 0,        /* NVDEC if the context has it; software if it cannot */
+    BZNA_DECODER_AUTO     = 0,        /* NVDEC if the context has it; software for the rest */
     BZNA_DECODER_SOFTWARE = 1,        /* software decodes everything */
-    BZNA_DECODER_NVDEC    = 2         /* NVDEC, or opening fails; software decodes what it cannot */
+    BZNA_DECODER_NVDEC    = 2         /* NVDEC, or opening fails; software for the rest */
 };
 
 /* How a loader treats a sample that cannot be read or decoded. E_MEMORY, E_THREAD and E_DEVICE are
- * no faults of a sample, and end the run with each of these: chapter 6. */
+ * no faults of a sample, and end the run with every setting: chapter 6. */
 enum {
     BZNA_ON_ERROR_FILL    = 0,        /* its slot holds the out-of-bounds color */
-    /* its slot takes the sample at the position world_size further on in the epoch's order (with
-     * bzna_loader_set_batches, at the next position), from the end back to its start, and so on up
-     * to 64 times. That is the same sample in every run, and it is delivered at its own position as
-     * well */
+    /* its slot gets the sample at the position world_size further on in the epoch's order (with
+     * bzna_loader_set_batches, at the next position), and after the end from its start, and so on
+     * up to 64 times. That is the same sample in every run, and it is delivered at its own position
+     * as well */
     BZNA_ON_ERROR_REPLACE = 1,
     BZNA_ON_ERROR_STOP    = 2         /* bzna_loader_next returns its error instead of its batch */
 };
@@ -2827,30 +2836,30 @@ typedef struct bzna_loader_color {
  * config.extra_outputs are further ones, made of the same samples. Zero is the default of every
  * member. The struct has no struct_size: it grows only into reserved words.
  *
- * Further outputs serve for masks of pictures, and for views of other sizes. They lie in the
- * batches of the first one, so batch_size, slices, device, stream and buffers must be 0 in them.
- * In the first output, name, field, warp, filter, color and augment must be NULL: its field is
+ * Further outputs serve for masks of pictures, and for views of other sizes. They are parts of the
+ * batches of the first one, so batch_size, slices, device, stream and buffers must be 0 in them. In
+ * the first output, name, field, warp, filter, color and augment must be NULL: its field is
  * config.fields.image, and the other four are groups of the config. */
 typedef struct bzna_loader_output {
     /* samples of a batch, 1..65536; required in the first output, and 0 in further ones */
     uint32_t                  batch_size;
     /* pixels, 1..16384. The first output's is required; 0 in a further one: the first one's.
-     * Width and height 0 with fields.tensors, bytes or made stand for batches without pictures, on
-     * the host */
+     * Width and height 0 with fields.tensors, bytes or made mean batches without pictures, on the
+     * host */
     uint32_t                  width;
     uint32_t                  height;        /* its height */
     uint32_t                  dtype;         /* BZNA_DTYPE_FLOAT32, _FLOAT16, _BFLOAT16 or _UINT8 */
     uint32_t                  layout;        /* BZNA_LAYOUT_... */
     uint32_t                  channels;      /* BZNA_CHANNELS_... */
     /* Advanced, used in contrastive learning: views of each sample, at most 64 in all outputs.
-     * Default 1, or in an output without a warp of its own as many as the first output has, which
-     * is the only other value there. View n has the random numbers that are forked with n */
+     * Default 1; in an output without a warp of its own, as many as the first output has, and no
+     * other number is allowed. View n has the random numbers that are forked with n */
     uint32_t                  views;
     /* Advanced, used by programs that drive several devices: equal parts that a batch is delivered
      * in, one for each consumer. Default 1; must divide batch_size, and be 1 with several views or
      * outputs */
     uint32_t                  slices;
-    /* where batches lie, whatever decodes. AUTO, CPU: in host memory. CUDA: on the context's
+    /* where batches are, whatever decodes. AUTO, CPU: in host memory. CUDA: on the context's
      * device; ordinal is 0 or that device's. With AUTO, a message at BZNA_LOG_INFO says if NVDEC
      * decodes, so that batches are copied from the device */
     bzna_device               device;
@@ -2869,7 +2878,7 @@ typedef struct bzna_loader_output {
     const bzna_buffer        *buffers;
     uint32_t                  buffer_count;  /* buffers at buffers */
     /* BZNA_PALETTE_INDEX: pictures with a palette come as its indices, whatever the data set's
-     * config says. All outputs of one field must say the same. Default: as that says */
+     * config says. All outputs of one field must say the same. Default: the data set's setting */
     uint32_t                  palette;
     /* Further outputs: the name of the tensor, 1..31 bytes; required; copied */
     const char               *name;
@@ -2882,18 +2891,18 @@ typedef struct bzna_loader_output {
      *                  scaled from the sizes of the first output and its picture to those of this
      *                  one, so that edges meet edges
      *     not NULL     warps are drawn by it, and the transform callback is called. The random
-     *                  numbers are forked with view numbers that go on from those of the outputs
-     *                  before it that have warps of their own */
+     *                  numbers are forked with view numbers that continue those of earlier outputs
+     *                  that have warps of their own */
     const bzna_warp          *warp;
     /* Further outputs: how pixels are filtered; copied. NULL: as in the first output */
     const bzna_loader_filter *filter;
     /* Further outputs: how numbers are made of colors; copied. NULL: as in the first output */
     const bzna_loader_color  *color;
     /* Further outputs: their policies; copied.
-     *     NULL         with a warp or without, as in the first output: drawn anew with a warp of
-     *                  its own; else what was drawn for the first output's view. An output without
-     *                  a warp, but with colors of its own, such as a mask, has only the operations
-     *                  that join the warp
+     *     NULL         the policies of the first output: drawn anew with a warp of its own; else
+     *                  the operations that were drawn for the first output's view. An output
+     *                  without a warp, but with colors of its own, such as a mask, has only the
+     *                  operations that join the warp
      *     not NULL     these, by random numbers that are forked as those of colors. Without a warp
      *                  of its own, they must not join the warp */
     const bzna_loader_augment *augment;
@@ -2918,8 +2927,8 @@ typedef struct bzna_loader_order {
      * may repeat. NULL: all samples of the data set */
     const uint64_t *indices;
     uint64_t        index_count;      /* indices at indices */
-    /* with BZNA_LAST_FILL: every number of the pictures that fill the last batch, as it stands in
-     * the tensor */
+    /* with BZNA_LAST_FILL: every number of the pictures that fill the last batch, as it is in the
+     * tensor */
     double          pad_value;
     int64_t         pad_target;       /* with BZNA_LAST_FILL: their targets */
     uint64_t        reserved[6];      /* must be 0 */
@@ -2935,21 +2944,21 @@ typedef struct bzna_loader_shard {
 /* The fields that batches are made of. Strings are copied. */
 typedef struct bzna_loader_fields {
     /* which image of a sample: "image", "thumb", or the name of a track. A name that the first
-     * sample does not have is refused. Default: the thumbnail if a sample has one, if width and
-     * height of all outputs of it are at most 512; else the picture */
+     * sample does not have is refused. Default: the thumbnail, if a sample has one and all outputs
+     * of it are at most 512 pixels wide and high; else the picture */
     const char *image;
     /* further tensors of each batch: at most 16 fields by name, with commas between them. Names are
      * UTF-8, and none is empty.
      *     integers   [N] int64; -1 if a sample has none
-     *     vectors    [N, k] float32. k is how many numbers the first sample has, or stands behind a
-     *                colon: "cls,label:16". A shorter vector, or a failed sample, leaves NaN in the
-     *                rest of its row; a longer one fails its sample with E_MISMATCH
+     *     vectors    [N, k] float32. k is how many numbers the first sample has, or the number
+     *                after a colon: "cls,label:16". A shorter vector, or a failed sample, leaves
+     *                NaN in the rest of its row; a longer one fails its sample with E_MISMATCH
      * "label=cls" is the field "cls" as the tensor "label" */
     const char *tensors;
-    /* at most 64 fields of any kind for bzna_batch_bytes, by name, with commas between them. A
-     * field that has the name of a tensor of every batch, such as "index", can be had in no other
-     * way. "text=note" is the field "note" under the name "text". Of several fields of one name,
-     * as in "text=caption,text=note", it is the first that a sample has */
+    /* at most 64 fields of any kind for bzna_batch_bytes, by name, with commas between them. This
+     * is the only way to read a field that has the name of a tensor of every batch, such as
+     * "index". "text=note" is the field "note" under the name "text". If several fields have one
+     * name, as in "text=caption,text=note", the first that a sample has is used */
     const char *bytes;
     const bzna_made *made;            /* tensors that make fills in: an array of at most 32 */
     uint32_t    made_count;           /* tensors at made */
@@ -2964,8 +2973,8 @@ typedef struct bzna_loader_fields {
 
 /* Advanced, used with slow or failing storage: how samples are read. */
 typedef struct bzna_loader_read {
-    /* threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. Where
-     * nothing is decoded, or all samples lie in memory and batches go to the host, the default is
+    /* threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. If
+     * nothing is decoded, or all samples are in memory and batches on the host, the default is
      * none: decoder threads read. Raise it if each read waits long, as on network storage */
     uint32_t threads;
     /* samples read before they are decoded, at most 65536. Default: 2 for each decoder thread, 4
@@ -2973,14 +2982,14 @@ typedef struct bzna_loader_read {
      * each decoder thread, a quarter of memory_bytes, and the slots of batches in flight */
     uint32_t ahead_samples;
     /* memory of all samples read ahead, in bytes; default 1 GiB. A sample that is larger fails with
-     * E_LIMIT. Those that lie in memory of the caller take none */
+     * E_LIMIT. Samples in the caller's memory need none */
     uint64_t memory_bytes;
     /* how often a sample's read that failed with E_IO is tried again, at most 1000; default 0.
      * Opening a data set is not tried again */
     uint32_t retries;
     uint32_t reserved0;               /* must be 0 */
     /* time before the first retry, in nanoseconds, doubled for each further one; default 10 ms.
-     * A sample that waits for it holds up neither readers nor samples that need its memory */
+     * A sample that waits for a retry blocks neither readers nor samples that need its memory */
     uint64_t backoff_ns;
     uint64_t reserved[8];             /* must be 0 */
 } bzna_loader_read;
@@ -2988,12 +2997,13 @@ typedef struct bzna_loader_read {
 /* How pictures are decoded. */
 typedef struct bzna_loader_decode {
     uint32_t decoder;                 /* BZNA_DECODER_... */
-    /* threads that decode in software, or with NVDEC what it cannot; at most 1024; default one for
-     * each processor. Set it if several processes share a machine */
+    /* threads that decode in software, or with NVDEC the pictures that it cannot decode; at most
+     * 1024; default one for each processor. Set it if several processes share a machine */
     uint32_t threads;
     /* Advanced, used when a GPU waits for slow CPUs: with BZNA_DECODER_NVDEC, NVDEC decodes all
-     * JPEG that are baseline, 4:2:0, and of a size that it takes, or opening fails. It is fastest
-     * with pictures of one size. Pixels differ by up to 4 of 255. Default: software decodes JPEG */
+     * JPEG that are baseline, 4:2:0, and of a size that it supports, or opening fails. It is
+     * fastest with pictures of one size. Pixels differ by up to 4 of 255. Default: software decodes
+     * JPEG */
     uint32_t jpeg;
     /* Advanced, used with large photographs and small outputs: 1: a JPEG that all views shrink
      * 2-fold (4-, 8-fold), with antialias, is decoded at 1/2 (1/4, 1/8) of its size by
@@ -3004,7 +3014,7 @@ typedef struct bzna_loader_decode {
      * views shrink it 3-fold. Default 1 */
     float    jpeg_shrink_margin;
     /* Advanced, used when NVDEC limits a loader and processors idle: 1: decoder threads take
-     * pictures of H.264, H.265 and AV1 from NVDEC while bzna_loader_next waits and more of them
+     * pictures of H.264, H.265 and AV1 from NVDEC while bzna_loader_next waits and more pictures
      * wait for NVDEC than it can begin. Batches are the same: chapter 11. Needs errors.on_error
      * BZNA_ON_ERROR_FILL */
     uint32_t hybrid;
@@ -3023,7 +3033,7 @@ typedef struct bzna_loader_pipeline {
     /* batches being filled, ready, on loan, or released and still read on the device; at most 64;
      * default 3 */
     uint32_t          batches_in_flight;
-    /* Advanced, used to change augmentation during a run: 1: bzna_loader_restore takes states of
+    /* Advanced, used to change augmentation during a run: 1: bzna_loader_restore accepts states of
      * runs that made other pixels, too */
     uint32_t          restore_any_pixels;
     /* Advanced, used on machines with several sockets: thread i runs on processor
@@ -3110,8 +3120,8 @@ typedef struct bzna_loader_config {
     bzna_loader_augment  augment;     /* random operations: RandAugment, blur, erasing, ... */
 } bzna_loader_config;
 
-/* A tensor: of a batch, or of what a loader yields. Elements are densely packed, the last dimension
- * first in memory. */
+/* A tensor of a batch, or of the batches that a loader yields. Elements are densely packed, the
+ * last dimension first in memory. */
 typedef struct bzna_tensor {
     uint32_t    struct_size;          /* set by the call: how many bytes were filled */
     uint32_t    dtype;                /* BZNA_DTYPE_... */
@@ -3120,16 +3130,16 @@ typedef struct bzna_tensor {
     uint32_t    reserved0;            /* 0 */
     int64_t     shape[6];             /* elements along each dimension, the outermost one first */
     /* the loader's; valid until the batch is released. A device address if device is CUDA: void *
-     * as in DLPack, so that host code reads host tensors without a cast. NULL in what a loader
-     * yields */
+     * as in DLPack, so that host code reads host tensors without a cast. NULL if it describes a
+     * loader's batches */
     void       *data;
     uint64_t    bytes;                /* bytes at data */
     char        name[BZNA_NAME_MAX];  /* of the tensor, such as "image" */
     uint64_t    reserved[4];          /* 0 */
 } bzna_tensor;
 
-/* One batch, as it lies in memory until it is released. Arrays have an element for each slot, and
- * lie on the host. */
+/* One batch, as it is in memory until it is released. Arrays have an element for each slot, and are
+ * on the host. */
 typedef struct bzna_batch_info {
     uint32_t           struct_size;   /* set by the call: how many bytes were filled */
     uint32_t           count;         /* real samples, which are in the first slots */
@@ -3139,16 +3149,16 @@ typedef struct bzna_batch_info {
     /* the first output.
      *     NCHW               {batch, channels, height, width}
      *     NHWC               {batch, height, width, channels}
-     *     several views      {views, batch, ...}: what stands above, once for each view
+     *     several views      {views, batch, ...}: the shape above, once for each view
      *     several slices     data is the first slice's: slice_data has all of them
      *     without pictures   data is NULL, bytes is 0, and there is no name; shape[0] says how many
      *                        samples a batch has room for */
     bzna_tensor        image;
     uint32_t           layout;        /* BZNA_LAYOUT_... of image */
     uint32_t           last_of_epoch; /* 1: no batch of this epoch comes after it */
-    uint32_t           slices;        /* that image lies in */
-    /* of the loader's pipeline.batches_in_flight, how many are on loan now, this one included. One
-     * that was released is, as long as DLPack tensors of it are out. 0 after fork */
+    uint32_t           slices;        /* that image consists of */
+    /* how many of the loader's pipeline.batches_in_flight are on loan now, this one included. A
+     * released batch stays on loan as long as DLPack tensors of it exist. 0 after fork */
     uint32_t           on_loan;
     uint64_t           epoch;         /* from order.first_epoch on */
     uint64_t           batch;         /* number in the epoch, from 0, or from a restored position */
@@ -3158,17 +3168,17 @@ typedef struct bzna_batch_info {
     const bzna_status *status;        /* BZNA_OK, or why the slot holds the out-of-bounds color */
     /* the CUstream on which the image is finished (chapter 11); NULL of a batch on the host */
     void              *stream;
-    /* what policies drew: BZNA_OPERATIONS_MAX for each view of each slot. Those of view v of a slot
-     * begin at operations[(slot * operation_views + v) * BZNA_OPERATIONS_MAX], and
-     * operation_counts[slot * operation_views + v] says how many there are; 0 if the sample
-     * failed. The views of the first output come first, then those of the second, and so on. NULL
-     * without policies. The geometry is in the tensor "geometry": fields.geometry */
+    /* what policies drew: BZNA_OPERATIONS_MAX for each view of each slot. The operations of view v
+     * of a slot begin at operations[(slot * operation_views + v) * BZNA_OPERATIONS_MAX], and
+     * operation_counts[slot * operation_views + v] says how many there are; 0 if the sample failed.
+     * The views of the first output come first, then the second output's, and so on. NULL without
+     * policies. The geometry is in the tensor "geometry": fields.geometry */
     const bzna_drawn  *operations;
     const uint32_t    *operation_counts;     /* NULL without policies */
     uint32_t           operation_views;      /* of all outputs together; 0 without policies */
     uint32_t           slice_slots;   /* slots of each slice: slice i begins with i * slice_slots */
-    /* where each of the slices lies, on the device if the batch is there; the loader's, or the
-     * caller's of output.buffers */
+    /* the address of each slice, on the device if the batch is there; the loader's, or the caller's
+     * of output.buffers */
     void *const       *slice_data;
 } bzna_batch_info;
 
@@ -3186,12 +3196,12 @@ typedef struct bzna_loader_info {
     uint32_t    read_ahead;           /* read.ahead_samples; by default, as many as may be */
     /* of this rank in a whole epoch, from its start; padding is not counted */
     uint64_t    samples_per_epoch;
-    /* of this rank in a whole epoch, from its start. With BZNA_ORDER_GIVEN, both are those of the
-     * epoch that the next batch is of, and 0 if its list was not given yet */
+    /* of this rank in a whole epoch, from its start. With BZNA_ORDER_GIVEN, both numbers are of the
+     * epoch of the next batch, and 0 if its list was not given yet */
     uint64_t    batches_per_epoch;
     char        decoder_name[64];     /* such as "libavcodec 59.37.100" */
-    char        decoder_reason[128];  /* why this decoder, and not the other */
-    char        image_field[32];      /* what is decoded of each sample: the field's name */
+    char        decoder_reason[128];  /* why the loader uses this decoder */
+    char        image_field[32];      /* the field of each sample that is decoded */
     char        image_field_reason[96];      /* why that field */
 } bzna_loader_info;
 
@@ -3234,8 +3244,8 @@ typedef struct bzna_statistics {
     uint64_t         failed_decode;   /* E_DECODE, E_CODEC, E_MISMATCH */
     uint64_t         failed_other;    /* E_CALLBACK of transform or picture, E_MEMORY, ... */
     uint64_t         replaced;        /* attempts at a replacement, by errors.on_error */
-    /* reads that were tried again, and samples that were made again for want of memory, a thread or
-     * the device */
+    /* reads that were tried again, and samples that were made again because memory, a thread or the
+     * device was lacking */
     uint64_t         retries;
     uint64_t         read_memory_bytes;      /* that samples which are read ahead hold now */
     uint64_t         samples_nvdec;   /* samples that NVDEC decoded */
@@ -3246,8 +3256,8 @@ typedef struct bzna_statistics {
     uint64_t         decoders_made;   /* the context's NVDEC decoders; constant in steady state */
     uint64_t         decoders_reconfigured;  /* to another frame size; constant in steady state */
     /* the context's sessions that ended, because there was no memory for their decoders. If 32
-     * driver calls in a row fail with a codec, software decodes it from then on, and sessions go on
-     * with others */
+     * driver calls in a row fail with a codec, software decodes it from then on, and sessions
+     * continue with other codecs */
     uint64_t         sessions_lost;
     /* how often a thread, the consumer's or one of the library's, found the loader's lock taken by
      * another. Threads that wait for work do not count */
@@ -3255,7 +3265,7 @@ typedef struct bzna_statistics {
     uint64_t         lock_wait_ns;    /* how long they waited for it, together */
     uint64_t         elapsed_ns;      /* the time that all of this was counted over */
     /* JPEGs that were decoded at their full size, though all views shrink them so much that
-     * decode.jpeg_shrink would have had them decoded at 1/2 or less */
+     * decode.jpeg_shrink would decode them at 1/2 or less */
     uint64_t         samples_shrinkable;
     /* limiting_stage in a sentence: how busy it was, and which setting would change that, such as
      * "reading: decoders wait for it 92 % of the time; ... (read.threads: 1 now)" */
@@ -3268,29 +3278,29 @@ typedef struct bzna_statistics {
     char             first_failed_message[488];     /* its message, with a NUL at its end */
 } bzna_statistics;
 
-/* Where a run stands: 128 bytes of plain data without pointers, to be saved with a model's
- * checkpoint. bzna_loader_save fills it in, and bzna_loader_restore takes it. Its numbers have the
+/* The position of a run: 128 bytes of plain data without pointers, to be saved with a model's
+ * checkpoint. bzna_loader_save fills it in, and bzna_loader_restore reads it. Its numbers have the
  * byte order of the machine that saved it; a machine of the other order restores it, too. */
 typedef struct bzna_loader_state {
     uint32_t struct_size;             /* 128 */
     uint32_t version;                 /* 2 */
     uint64_t seed;                    /* order.seed */
-    uint64_t epoch;                   /* that is under way */
+    uint64_t epoch;                   /* that has begun */
     uint64_t position;                /* samples of its order already delivered, to all ranks */
     uint64_t fingerprint;             /* of data set and indices */
-    /* of an epoch, for all ranks together; with BZNA_ORDER_GIVEN of the epoch under way, and 0 at
-     * the start of one */
+    /* of an epoch, for all ranks together; with BZNA_ORDER_GIVEN of the epoch that has begun, and 0
+     * at the start of one */
     uint64_t sample_count;
     uint64_t end_epoch;               /* the first epoch that is not delivered */
     uint32_t order;                   /* BZNA_ORDER_... */
-    /* a hash of all other members; 0, which is not compared, of a state whose position the program
-     * has set itself */
+    /* a hash of all other members. A program that has set the position itself sets it to 0, which
+     * is not compared */
     uint32_t check;
-    /* a hash of what fixes pixels: sizes, warp, colors, which picture. Not of dtype, layout, batch
-     * size or threads */
+    /* a hash of the settings that determine pixels: sizes, warp, colors, which picture; not dtype,
+     * layout, batch size or threads */
     uint64_t pixels;
-    /* a hash of the list that the epoch under way was given, of BZNA_ORDER_GIVEN; 0 with other
-     * orders, and at the start of an epoch, which then takes any list */
+    /* BZNA_ORDER_GIVEN: a hash of the list of the epoch that has begun; 0 with other orders, and at
+     * the start of an epoch, which then accepts any list */
     uint64_t list;
     uint64_t reserved[6];             /* 0 */
 } bzna_loader_state;
@@ -3306,8 +3316,8 @@ BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_
  *     config    copied, with what it points to but output.buffers' memory
  *     out       becomes the loader, to be closed with bzna_loader_close
  * Statuses, whose messages name the setting:
- *     E_ARGUMENT, E_UNSUPPORTED     a setting has no meaning, or not in this build; or this build
- *                                   can decode none of the samples (chapter 1)
+ *     E_ARGUMENT, E_UNSUPPORTED     a setting is invalid, or not supported by this build; or this
+ *                                   build can decode none of the samples (chapter 1)
  *     E_RANGE                       order.indices has an index past the last sample
  *     E_NOT_FOUND                   the first sample lacks the picture fields.image or an output's
  *                                   field; or the data set has no picture at all, or lacks a field
@@ -3319,7 +3329,7 @@ BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset,
     const bzna_loader_config *config, bzna_loader **out, bzna_error *err);
 
-/* Stops the threads of loader, and lets go of its data set; NULL does nothing. Waits for callbacks
+/* Stops the threads of loader, and releases its data set; NULL does nothing. Waits for callbacks
  * that are running, for reads of files that have begun and, on the device, for what was enqueued to
  * read batches that were released, but no longer than a minute (chapter 11, A GPU THAT HANGS).
  * Batches on loan stay valid; the release of the last one frees their memory, and waits, too.
@@ -3331,7 +3341,7 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
  *     timeout_ns   how long to wait, in nanoseconds; 0 polls, BZNA_WAIT_FOREVER waits. Another
  *                  negative number is E_ARGUMENT. With
  *                  pipeline.no_threads the call works meanwhile: it reads or decodes a few samples
- *                  (one, if they are large), looks at the clock, and goes on. With 0 it does that
+ *                  (one, if they are large), checks the clock, and continues. With 0 it does that
  *                  once
  *     batch        set to the batch with BZNA_OK, else to NULL
  * A batch on the host is finished when the call returns. A batch on the device is finished for work
@@ -3350,9 +3360,9 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
  *     E_STOPPED                 bzna_loader_stop was called
  *     E_STATE                   another thread is in this call, or all batches are on loan; or with
  *                               BZNA_ORDER_GIVEN, the next epoch has no list yet, which the message
- *                               names. The call can be made again after each of these
+ *                               names. After each of these failures the call can be made again
  *     E_DEVICE, E_DEVICE_LOST   the device failed
- *     E_MEMORY, E_THREAD        a sample of the batch could not be made for want of it, twice
+ *     E_MEMORY, E_THREAD        it was lacking twice for a sample of the batch
  *     E_CALLBACK                a callback failed a sample of the batch: errors.on_callback_error
  *     another                   with BZNA_ON_ERROR_STOP, the error of a sample of the batch
  * The last four stay until bzna_loader_reset or bzna_loader_restore. */
@@ -3368,8 +3378,8 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
  *                   batch was taken
  *     count         indices at indices, at least 1
  *     sizes         NULL: batches have output.batch_size, and all ranks together have so many
- *                   samples: rank r of w takes those at r, r + w, r + 2w, ... Else how many samples
- *                   each batch has, 1..output.batch_size, which add up to count. Copied. Ranks
+ *                   samples: rank r of w takes those at r, r + w, r + 2w, ... Else the number of
+ *                   samples of each batch, 1..output.batch_size; the sum is count. Copied. Ranks
  *                   share whole batches: rank r of w takes the batches r, r + w, r + 2w, ...
  *     batch_count   batches at sizes; 0 without sizes
  * If the number of sizes does not divide by w, order.last_batch says what happens at the end: ranks
@@ -3381,8 +3391,8 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
  *                  and the run that was saved had another list
  *     E_RANGE      an index is past the last sample, or epoch past the last one
  *     E_STATE      the epoch has its list already, or is over; or the order is of another kind
- *     E_MEMORY     there is none for the copy, or for a bit for each sample of the data set, by
- *                  which indices that repeat are found */
+ *     E_MEMORY     for the copy, or for a bit for each sample of the data set, by which repeated
+ *                  indices are found */
 BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch,
     const uint64_t *indices, uint64_t count, const uint32_t *sizes, uint64_t batch_count,
     bzna_error *err);
@@ -3391,22 +3401,22 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
  * bzna_loader_restore. Does not wait itself. Any thread, inside callbacks, too. */
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err);
 
-/* Goes to the start of an epoch (set_epoch elsewhere), whatever is under way. Waits for samples
- * that are being made. Any thread.
- *     loader   as many epochs are left as if it had been opened with order.first_epoch = epoch.
+/* Moves to the start of an epoch (set_epoch in other libraries), whatever epoch has begun. Waits
+ * for samples that are being made. Any thread.
+ *     loader   delivers as many epochs as if it had been opened with order.first_epoch = epoch.
  *              Batches on loan stay valid. Lists of BZNA_ORDER_GIVEN are forgotten, also those of
  *              later epochs
  *     epoch    from 0 to 2^64 - 2
  * Returns E_ARGUMENT for epoch 2^64 - 1; E_STATE while a thread waits in bzna_loader_next. */
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err);
 
-/* Says where the run of loader stands after the last batch that was delivered. state is filled in;
- * struct_size is its size in bytes: pass sizeof *state. Any thread. Returns E_STRUCT_SIZE if that
- * is less than 128. */
+/* Saves the position of the run of loader after the last batch that was delivered. state is filled
+ * in; struct_size is its size in bytes: pass sizeof *state. Any thread. Returns E_STRUCT_SIZE if
+ * that is less than 128. */
 BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state,
     size_t struct_size, bzna_error *err);
 
-/* Goes on from a state. Waits for samples that are being made. Any thread.
+/* Continues from a state. Waits for samples that are being made. Any thread.
  *     loader   seed and epochs come from the state; world size, threads and batch size may differ
  *              from those of the run that was saved. Batches on loan stay valid. Lists of
  *              BZNA_ORDER_GIVEN are forgotten: give the list of the state's epoch again
@@ -3417,25 +3427,25 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state,
     bzna_error *err);
 
-/* Says what loader yields, and with what. info is filled in, up to struct_size bytes: pass sizeof
- * *info. Any thread. */
+/* Describes the batches, threads and decoder of loader. info is filled in, up to struct_size bytes:
+ * pass sizeof *info. Any thread. */
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info,
     size_t struct_size, bzna_error *err);
 
-/* Gives the config of loader with its defaults filled in: what members that were 0 stand for here.
- * It opens such a loader again. config is filled in, up to struct_size bytes: pass sizeof *config.
- * Members that point to memory of the caller are NULL. Numbers of elements, functions, colors and
- * augmentations are as they were given. Any thread. */
+/* Gives the config of loader with its defaults filled in: the values that members of 0 mean here. A
+ * loader that is opened with it makes the same batches. config is filled in, up to struct_size
+ * bytes: pass sizeof *config. Members that point to memory of the caller are NULL. Numbers of
+ * elements, functions, colors and augmentations are as they were given. Any thread. */
 BZNA_API bzna_status bzna_loader_get_config(bzna_loader *loader, bzna_loader_config *config,
     size_t struct_size, bzna_error *err);
 
-/* Says what loader has counted since it was opened. stats is filled in, up to struct_size bytes:
- * pass sizeof *stats. Any thread. */
+/* Gives the counts of loader since it was opened. stats is filled in, up to struct_size bytes: pass
+ * sizeof *stats. Any thread. */
 BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics *stats,
     size_t struct_size, bzna_error *err);
 
-/* Says what a loader has counted between two calls of bzna_loader_statistics, such as in an epoch,
- * and what limited it in that time. Any thread.
+/* Gives the counts of a loader between two calls of bzna_loader_statistics, such as in an epoch,
+ * and the stage that limited it in that time. Any thread.
  *     later         of the second call
  *     earlier       of the first call
  *     since         filled in, up to struct_size bytes: pass sizeof *since. It may be later or
@@ -3449,16 +3459,15 @@ BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later,
 /* Describes one tensor of a full batch; its data is NULL. Any thread.
  *     loader        the loader
  *     number        from 0: "image", "target", "index", "status", then those of fields (tensors,
- *                   fields.made, "geometry"), which lie on the host, then those of
- *                   extra_outputs. Batches without pictures have no "image", and begin with
- *                   "target"
+ *                   fields.made, "geometry"), which are on the host, then those of extra_outputs.
+ *                   Batches without pictures have no "image", and begin with "target"
  *     tensor        filled in, up to struct_size bytes: pass sizeof *tensor
  *     struct_size   in bytes
  * Returns E_RANGE past the last tensor. */
 BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bzna_tensor *tensor,
     size_t struct_size, bzna_error *err);
 
-/* Describes batch as it lies in memory. info is filled in, up to struct_size bytes: pass sizeof
+/* Describes batch as it is in memory. info is filled in, up to struct_size bytes: pass sizeof
  * *info. Its pointers are the loader's, and valid until the batch is released. Any thread. */
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info,
     size_t struct_size, bzna_error *err);
@@ -3469,7 +3478,7 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
  *     tensor        filled in, up to struct_size bytes: pass sizeof *tensor. Its data is the
  *                   loader's, and valid until the batch is released
  *     struct_size   in bytes
- * Statuses: E_NOT_FOUND if there is no such tensor; E_UNSUPPORTED if "image" lies in several
+ * Statuses: E_NOT_FOUND if there is no such tensor; E_UNSUPPORTED if "image" consists of several
  * slices. */
 BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name,
     bzna_tensor *tensor, size_t struct_size, bzna_error *err);
@@ -3480,8 +3489,8 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
  *     slot    of the batch, from 0
  *     data    set to the value, which is the loader's and valid until the batch is released:
  *             an image as a stream of its own, as from bzna_image_annexb; an integer as int64_t; a
- *             vector as float; text and bytes as they are. A NUL stands behind each. NULL if the
- *             sample has none, or failed
+ *             vector as float; text and bytes as they are. A NUL follows each. NULL if the sample
+ *             has none, or failed
  *     size    set to the bytes at data, without that NUL; 0 if data is NULL
  * Statuses: E_NOT_FOUND if fields.bytes does not name it; E_RANGE past the last slot. */
 BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name, uint32_t slot,
@@ -3497,8 +3506,8 @@ BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bz
  * that used it. Returns E_STATE if the batch is not on loan, and after fork. If the device fails,
  * bzna_loader_next reports it.
  *
- * Release a batch once, and forget the pointer. A loader lends the same few batches again and
- * again, and a pointer does not say which loan it is of. A second release returns E_STATE until the
+ * Release a batch once, and forget the pointer. A loader lends the same few batches repeatedly, and
+ * a pointer does not say which loan it belongs to. A second release returns E_STATE until the
  * loader lends that batch again. After that it cannot be noticed: it ends the next borrower's loan,
  * whose pixels may then be written over. */
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch);
@@ -3530,9 +3539,9 @@ enum {
  *     version   BZNA_DLPACK_..., which says the type
  *     tensor    set to a DLManagedTensor * or a DLManagedTensorVersioned *, which the consumer
  *               deletes. A call that fails leaves the pointer as it was
- * Statuses: E_NOT_FOUND; E_UNSUPPORTED for another version, or if "image" lies in several slices;
- * E_STATE if the batch is not on loan, or is on BZNA_STREAM_PER_THREAD, when the deleter would
- * have to run on that thread. */
+ * Statuses: E_NOT_FOUND; E_UNSUPPORTED for another version, or if "image" consists of several
+ * slices; E_STATE if the batch is not on loan, or is on BZNA_STREAM_PER_THREAD, when the deleter
+ * would have to run on that thread. */
 BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, uint32_t version,
     void **tensor, bzna_error *err);
 
@@ -3547,9 +3556,9 @@ typedef struct bzna_sink {
     uint32_t    reserved0;            /* must be 0 */
     void       *user;                 /* passed to the functions; the caller's until close */
     /* Writes all size bytes of src at byte offset. Returns BZNA_OK, or a negative number, which
-     * becomes the native_code of E_IO. The writer appends, and at the end goes back to patch 8
-     * bytes, which mark the archive as finished. A sink whose archives shall survive a loss of
-     * power flushes before that what was written. */
+     * becomes the native_code of E_IO. The writer appends, and at the end overwrites 8 bytes, which
+     * mark the archive as finished. A sink whose archives shall survive a loss of power flushes
+     * what was written before it overwrites those. */
     bzna_status (*write_at)(void *user, uint64_t offset, const void *src, uint64_t size);
     /* Releases what the sink holds. Called exactly once, by bzna_writer_close, and never if
      * bzna_writer_open_sink failed. May be NULL. */
@@ -3604,11 +3613,11 @@ typedef struct bzna_writer_sample {
     /* its thumbnail. NULL: the image itself serves if its frame is at most 512x512 pixels, else the
      * sample has no thumbnail */
     const bzna_image       *thumb;
-    /* the class number, written here and in the index: any but BZNA_TARGET_NONE. Where has_target
-     * is 0, it must be 0 or BZNA_TARGET_NONE */
+    /* the class number, written here and in the index: any but BZNA_TARGET_NONE. If has_target is
+     * 0, it must be 0 or BZNA_TARGET_NONE */
     int64_t                 target;
-    /* 1: the sample has a target. 0: it has none, which changes nothing for the others: if any
-     * sample has a target, the index of targets says BZNA_TARGET_NONE of those without */
+    /* 1: the sample has a target. 0: it has none. If any sample has a target, the index of targets
+     * has BZNA_TARGET_NONE for samples without one */
     uint32_t                has_target;
     uint32_t                field_count;     /* fields at fields */
     const char             *name;     /* UTF-8, at most 65535 bytes; in folders, a path; or NULL */
@@ -3652,18 +3661,18 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
 #define BZNA_INDEX_NEXT 0xFFFFFFFFFFFFFFFF
 
 /* Writes one sample. The same inputs give the same bytes. Several threads can give samples at once,
- * each at its index: they may come in any order, and lie in the file in that of their indices,
+ * each at its index: they may come in any order. The file has them in the order of their indices,
  * whatever the timing. Any thread.
  *     writer       the archive
  *     index        of the sample, 0 .. 2^32 - 2, or BZNA_INDEX_NEXT
  *     sample       what is written; it may be freed when the call returns. NULL: no sample comes at
- *                  this index, and those after it move up
+ *                  this index, and later samples move up
  *     timeout_ns   how long to wait for room, in nanoseconds; 0: not at all; BZNA_WAIT_FOREVER:
  *                  until there is room. Another negative number is E_ARGUMENT
  * A sample whose turn has not come is copied, up to config.queue_bytes in all, and written by a
  * later call. Past that, the call waits for up to timeout_ns and returns BZNA_AGAIN: the sample was
  * not taken. A call with BZNA_WAIT_FOREVER waits until other threads have added what is missing
- * before its sample. Where each thread takes the smallest index that is left, none waits long.
+ * before its sample. If each thread takes the smallest index that is left, none waits long.
  * Statuses:
  *     E_ARGUMENT, E_STRUCT_SIZE, E_BOX, E_LIMIT, E_CODEC, E_DECODE, E_MISMATCH
  *                   the sample is refused, and the archive is as it was; E_ARGUMENT also if index
@@ -3677,9 +3686,9 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, uint64_t index,
 
 /* Writes the index of the archive, and waits until a file is on the disk. Nothing can be added to
  * writer afterwards. The outer bzna_thumb track is written if all samples have thumbnails that
- * share one size and decoder configuration; else a warning says so. Any thread. Statuses:
- * E_NO_SAMPLES; E_NOT_FOUND if indices were not given, which the message names, and which can still
- * be given; E_IO, which ends the writer; E_MEMORY. */
+ * share one size and decoder configuration; else a warning says that it is missing. Any thread.
+ * Statuses: E_NO_SAMPLES; E_NOT_FOUND if indices were not given, which the message names, and which
+ * can still be given; E_IO, which ends the writer; E_MEMORY. */
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err);
 
 /* Closes writer; NULL does nothing. Without bzna_writer_finish, as when the process was killed, the

@@ -47,7 +47,7 @@ const BZNA_LOG_INFO = Int32(3)
 const BZNA_LOG_DEBUG = Int32(4)
 
 # How an image is coded. NVDEC decodes H264, H265, AV1 and, if decode.jpeg asks for it, JPEG. The rest is decoded in
-# software. A writer takes H264, H265, AV1 and JPEG.
+# software. A writer accepts H264, H265, AV1 and JPEG.
 const BZNA_CODEC_UNKNOWN = UInt32(0)
 const BZNA_CODEC_H264 = UInt32(1)
 const BZNA_CODEC_H265 = UInt32(2)
@@ -61,8 +61,7 @@ const BZNA_CODEC_OWN = UInt32(1000)
 const BZNA_PALETTE_COLORS = UInt32(0)
 const BZNA_PALETTE_INDEX = UInt32(1)
 
-# What the pixels of a picture are, which a codec writes. Alpha is left out: a codec drops it, as PIL's convert("RGB")
-# does.
+# The kind of pixels that a codec writes. A codec drops alpha, as PIL's convert("RGB") does.
 const BZNA_PIXELS_RGB = UInt32(0)
 const BZNA_PIXELS_GRAY = UInt32(1)
 const BZNA_PIXELS_YCBCR = UInt32(2)
@@ -71,12 +70,12 @@ const BZNA_PIXELS_INDEX = UInt32(3)
 const BZNA_STREAM_LEGACY = Ptr{Cvoid}(1)
 const BZNA_STREAM_PER_THREAD = Ptr{Cvoid}(2)
 
-# Kinds of devices, with DLPack's numbers.
+# Kinds of devices. The numbers are DLPack's.
 const BZNA_DEVICE_AUTO = Int32(0)
 const BZNA_DEVICE_CPU = Int32(1)
 const BZNA_DEVICE_CUDA = Int32(2)
 
-# What may be decoded, as bits of context_config.codecs.
+# The codecs that may be decoded, as bits of context_config.codecs.
 const BZNA_ALLOW_H264 = UInt32(1)
 const BZNA_ALLOW_H265 = UInt32(2)
 const BZNA_ALLOW_AV1 = UInt32(4)
@@ -95,7 +94,7 @@ const BZNA_TARGET_NONE = Int64(-1)
 const BZNA_NAME_MAX = UInt32(32)
 const BZNA_IMAGES_MAX = UInt32(4)
 
-# The treatment of pictures whose EXIF data or XMP say how to turn them, or whose codec does.
+# The treatment of pictures whose EXIF data, XMP or codec says how to rotate and mirror them.
 const BZNA_ORIENTATION_APPLY = UInt32(0)
 const BZNA_ORIENTATION_IGNORE = UInt32(1)
 
@@ -114,7 +113,7 @@ const BZNA_BY_READ = typemax(UInt64)
 const BZNA_NO_VALUE = typemax(UInt64)
 const BZNA_SIZE_UNKNOWN = UInt64(18446744073709551614)
 
-# What random numbers are for. Each purpose has numbers of its own for each sample.
+# Purposes of random numbers. Each purpose has numbers of its own for each sample.
 const BZNA_RANDOM_WARP = UInt32(0)
 const BZNA_RANDOM_COLOR = UInt32(1)
 const BZNA_RANDOM_ORDER = UInt32(2)
@@ -145,7 +144,7 @@ const BZNA_DTYPE_INT32 = UInt32(16)
 const BZNA_DTYPE_INT64 = UInt32(17)
 const BZNA_DTYPE_UINT64 = UInt32(18)
 
-# How channels lie in memory.
+# The order of channels in memory.
 const BZNA_LAYOUT_NCHW = UInt32(0)
 const BZNA_LAYOUT_NHWC = UInt32(1)
 
@@ -167,9 +166,9 @@ const BZNA_MATRIX_BT2020_FULL = UInt32(6)
 const BZNA_FILL_RGB = UInt32(0)
 const BZNA_FILL_OUTPUT = UInt32(1)
 
-# What an operation of a policy does. Pixels are R'G'B' of the output, before it is normalized. Factors, thresholds
-# and roundings are those of torchvision's functions for tensors of uint8. The comment of each says what its magnitude
-# is; those without one ignore it.
+# The operations of policies. Pixels are R'G'B' of the output, before it is normalized. Factors, thresholds and
+# roundings are those of torchvision's functions for tensors of uint8. The comment of each describes its magnitude;
+# operations whose comment does not mention one ignore it.
 const BZNA_OP_IDENTITY = UInt32(0)
 const BZNA_OP_SHEAR_X = UInt32(1)
 const BZNA_OP_SHEAR_Y = UInt32(2)
@@ -234,7 +233,7 @@ const BZNA_DECODER_SOFTWARE = UInt32(1)
 const BZNA_DECODER_NVDEC = UInt32(2)
 
 # How a loader treats a sample that cannot be read or decoded. E_MEMORY, E_THREAD and E_DEVICE are no faults of a
-# sample, and end the run with each of these: chapter 6.
+# sample, and end the run with every setting: chapter 6.
 const BZNA_ON_ERROR_FILL = UInt32(0)
 const BZNA_ON_ERROR_REPLACE = UInt32(1)
 const BZNA_ON_ERROR_STOP = UInt32(2)
@@ -303,8 +302,8 @@ mutable struct bzna_rules end
 
 # Why a call failed. The caller owns the struct. The library writes to it only when the call fails. It writes all
 # members and as much of the message as fits, with a NUL, and sets struct_size to the bytes that it has written. A
-# struct_size of 0 stands for the size of the library that runs. One that leaves no room for a message is no error,
-# and nothing is written then.
+# struct_size of 0 means the size of the library that runs. If struct_size leaves no room for a message, nothing is
+# written; that is no error.
 mutable struct bzna_error
     struct_size::UInt32
     status::bzna_status
@@ -315,8 +314,8 @@ mutable struct bzna_error
     bzna_error() = new()
 end
 
-# Where the library's memory comes from. Both functions are called on any thread, concurrently. They must not call any
-# bzna_* function. With both NULL the C library's are used; one without the other is E_ARGUMENT.
+# The source of the library's memory. Both functions are called on any thread, concurrently. They must not call any
+# bzna_* function. If both are NULL, the C library's functions are used; one without the other is E_ARGUMENT.
 struct bzna_allocator
     user::Ptr{Cvoid}
     alloc::Ptr{Cvoid}
@@ -335,8 +334,8 @@ mutable struct bzna_source
     bzna_source() = new()
 end
 
-# Where device memory comes from, such as a framework's caching allocator. Both functions are called on the caller's
-# thread, and for staging memory on a loader's threads. They must not call any bzna_* function. With both NULL
+# The source of device memory, such as a framework's caching allocator. Both functions are called on the caller's
+# thread, and for staging memory on a loader's threads. They must not call any bzna_* function. If both are NULL,
 # cuMemAlloc and cuMemFree are used; one without the other is E_ARGUMENT.
 struct bzna_device_allocator
     user::Ptr{Cvoid}
@@ -344,7 +343,7 @@ struct bzna_device_allocator
     release::Ptr{Cvoid}
 end
 
-# How numbers of a picture stand for colors: code points of ISO/IEC 23091-2, as in colr nclx and in VUI. In each of
+# How numbers of a picture represent colors: code points of ISO/IEC 23091-2, as in colr nclx and in VUI. In each of
 # the first three, 2 is "unspecified".
 struct bzna_color
     primaries::UInt16
@@ -377,7 +376,7 @@ mutable struct bzna_image
     bzna_image() = new()
 end
 
-# A rectangle of pixels, before a picture is turned.
+# A rectangle of pixels, before a picture is rotated.
 struct bzna_rectangle
     x0::UInt32
     y0::UInt32
@@ -385,8 +384,8 @@ struct bzna_rectangle
     y1::UInt32
 end
 
-# What a picture is, as a codec's inspect says, or bzna_image_inspect. The library clears it and sets struct_size
-# before it calls inspect. Zero is the default of every member but width and height.
+# The properties of a picture, which a codec's inspect or bzna_image_inspect fills in. The library clears the struct
+# and sets struct_size before it calls inspect. Zero is the default of every member but width and height.
 mutable struct bzna_codec_shape
     struct_size::UInt32
     width::UInt32
@@ -406,8 +405,8 @@ mutable struct bzna_codec_shape
     bzna_codec_shape() = new()
 end
 
-# Memory for a picture's pixels. The sample of plane i at column x and row y lies at Nothing may be written but the
-# samples of width * height pixels, and of the palette.
+# Memory for a picture's pixels. The sample of plane i at column x and row y is at A codec may write only the samples
+# of width * height pixels, and the palette.
 mutable struct bzna_codec_planes
     struct_size::UInt32
     width::UInt32
@@ -422,7 +421,7 @@ end
 # A codec of your own. Any thread calls recognize, concurrently. The other functions are called concurrently, too, but
 # never two at once with one state. No lock of the library is held. They must not close any object, nor call functions
 # that take a context, data set or loader, with one exception: a state may have a decoder of its own, opened without a
-# context, to decode the parts of which pictures are made.
+# context, to decode the parts of a picture.
 mutable struct bzna_codec
     struct_size::UInt32
     reserved0::UInt32
@@ -568,7 +567,7 @@ mutable struct bzna_track_info
     bzna_track_info() = new()
 end
 
-# Where one sample lies in its file.
+# The place of one sample in its file.
 mutable struct bzna_sample_ref
     struct_size::UInt32
     image_count::UInt32
@@ -580,7 +579,7 @@ mutable struct bzna_sample_ref
     bzna_sample_ref() = new()
 end
 
-# One image of a sample, as its container describes it, and where its bytes lie.
+# One image of a sample, as its container describes it, and the place of its bytes.
 mutable struct bzna_image_info
     struct_size::UInt32
     codec::UInt32
@@ -618,8 +617,8 @@ struct bzna_provider_field
     reserved::NTuple{2,UInt64}
 end
 
-# Where a value of a provider lies: in memory, in a part of a file, or in a whole file, which is { .file = number,
-# .size = BZNA_SIZE_UNKNOWN }.
+# Where a value of a provider is: in memory, in a part of a file, or in a whole file, which is { .file = number, .size
+# = BZNA_SIZE_UNKNOWN }.
 struct bzna_place
     data::Ptr{Cvoid}
     offset::UInt64
@@ -630,7 +629,7 @@ end
 # Samples from the caller's functions, for bzna_dataset_open_provider. read, locate and unpack are called by several
 # threads at once: the reader threads of loaders, with unpack also their decoder threads, and threads in
 # bzna_dataset_* calls and in bzna_loader_open. No lock of the library is held. They may use other data sets, but must
-# not close any object. Each must give the same value whenever it is asked for it. A loader of pictures has one reader
+# not close any object. Each function must give the same value in every call. A loader of pictures has one reader
 # thread by default: raise read.threads if read calculates much or waits long. Without pictures, decoder threads read.
 mutable struct bzna_provider
     struct_size::UInt32
@@ -740,9 +739,9 @@ struct bzna_drawn
     key::NTuple{2,UInt32}
 end
 
-# How one view of a sample is made. The steps are taken in this order: Zero is the default of every member, and stands
-# for a step that changes nothing. A loader writes the identities out: a transform callback finds them as numbers that
-# it can multiply and add to. It may change every member but struct_size.
+# How one view of a sample is made. The steps have this order: Zero is the default of every member, and means a step
+# that changes nothing. A loader writes the identities out: a transform callback finds them as numbers that it can
+# multiply and add to. It may change every member but struct_size.
 mutable struct bzna_transform
     struct_size::UInt32
     filter::UInt32
@@ -810,7 +809,7 @@ struct bzna_bytes
     size::UInt64
 end
 
-# What fields.make is given of a sample. All of it is the loader's, and not to be used after the callback has
+# The input of fields.make for one sample. All of it is the loader's, and must not be used after the callback has
 # returned.
 mutable struct bzna_make_input
     struct_size::UInt32
@@ -1061,7 +1060,8 @@ mutable struct bzna_loader_config
     bzna_loader_config() = new()
 end
 
-# A tensor: of a batch, or of what a loader yields. Elements are densely packed, the last dimension first in memory.
+# A tensor of a batch, or of the batches that a loader yields. Elements are densely packed, the last dimension first
+# in memory.
 struct bzna_tensor
     struct_size::UInt32
     dtype::UInt32
@@ -1075,7 +1075,7 @@ struct bzna_tensor
     reserved::NTuple{4,UInt64}
 end
 
-# One batch, as it lies in memory until it is released. Arrays have an element for each slot, and lie on the host.
+# One batch, as it is in memory until it is released. Arrays have an element for each slot, and are on the host.
 mutable struct bzna_batch_info
     struct_size::UInt32
     count::UInt32
@@ -1167,8 +1167,8 @@ mutable struct bzna_statistics
     bzna_statistics() = new()
 end
 
-# Where a run stands: 128 bytes of plain data without pointers, to be saved with a model's checkpoint.
-# bzna_loader_save fills it in, and bzna_loader_restore takes it. Its numbers have the byte order of the machine that
+# The position of a run: 128 bytes of plain data without pointers, to be saved with a model's checkpoint.
+# bzna_loader_save fills it in, and bzna_loader_restore reads it. Its numbers have the byte order of the machine that
 # saved it; a machine of the other order restores it, too.
 mutable struct bzna_loader_state
     struct_size::UInt32

@@ -14,8 +14,8 @@ pub type bzna_status = i32;
 /// bzna_\* calls, unless log_any_thread is set: then on any thread, concurrently. It must not close any object.
 pub type bzna_log_fn = Option<unsafe extern "C" fn(user: *mut c_void, level: i32, code: bzna_status, message: *const c_char)>;
 
-/// Returns 1 if a file that begins so is of this codec's kind, else 0. It must be quick: it is called for every picture
-/// that no codec before takes.
+/// Returns 1 if a file with this beginning is of the codec's kind, else 0. It must be quick: it is called for every
+/// picture that no codec before it has recognized.
 /// ```text
 /// user    bzna_codec.user
 /// head    the first bytes of the file
@@ -23,9 +23,9 @@ pub type bzna_log_fn = Option<unsafe extern "C" fn(user: *mut c_void, level: i32
 /// ```
 pub type bzna_codec_recognize_fn = Option<unsafe extern "C" fn(user: *mut c_void, head: *const c_void, bytes: u64) -> i32>;
 
-/// Makes what a thread needs for decoding, and stores it in \*state, which is NULL before. Called before a thread first
-/// inspects, decodes or unwraps. If it fails, thread_end is not called, and it is called again for the thread's next
-/// picture.
+/// Makes the state that a thread needs for decoding, and stores it in \*state, which is NULL before. Called before a
+/// thread first inspects, decodes or unwraps. If it fails, thread_end is not called, and it is called again for the
+/// thread's next picture.
 /// ```text
 /// user    bzna_codec.user
 /// err     as for bzna_codec_inspect_fn
@@ -36,21 +36,22 @@ pub type bzna_codec_thread_begin_fn = Option<unsafe extern "C" fn(user: *mut c_v
 /// closes a loader or decoder.
 pub type bzna_codec_thread_end_fn = Option<unsafe extern "C" fn(user: *mut c_void, state: *mut c_void)>;
 
-/// Says what a picture is, without decoding it. The library then compares its size with its limits, draws transforms,
-/// and allocates planes. All members of shape must be right for decode.
+/// Fills in the properties of a picture, without decoding it. The library then compares the size with its limits, draws
+/// transforms, and allocates planes. All members of shape must be right for decode.
 /// ```text
-/// state   of this thread: what thread_begin stored, or bzna_codec.user without thread_begin
-/// data    all bytes of the file, which recognize took. They may be damaged in any way
+/// state   this thread's, which thread_begin stored, or bzna_codec.user without thread_begin
+/// data    all bytes of the file, which recognize accepted. They may be damaged in any way
 /// bytes   how many they are
 /// shape   cleared; to be filled in
 /// err     a complete struct without an error, never NULL. A function that fails may write
 ///         err->message, in UTF-8; err->byte_offset, which counts from data; and
-///         err->native_code. Without a message, the library's has the number that it returns
+///         err->native_code. Without a message, the library's message has the number that the
+///         function returns
 /// ```
 pub type bzna_codec_inspect_fn = Option<unsafe extern "C" fn(state: *mut c_void, data: *const c_void, bytes: u64, shape: *mut bzna_codec_shape, err: *mut bzna_error) -> bzna_status>;
 
-/// Decodes a picture into planes. At least the pixels of a rectangle must be right afterwards, each of them written. A
-/// codec that cannot decode a part decodes all: planes have room for it.
+/// Decodes a picture into planes. At least all pixels of the rectangle must be written. A codec that cannot decode a
+/// part decodes the whole picture: the planes have room for it.
 /// ```text
 /// state, data, bytes, err   as for inspect, which was called for these bytes and this state.
 ///          It may have been called for other pictures since
@@ -59,16 +60,16 @@ pub type bzna_codec_inspect_fn = Option<unsafe extern "C" fn(state: *mut c_void,
 /// ```
 pub type bzna_codec_decode_fn = Option<unsafe extern "C" fn(state: *mut c_void, data: *const c_void, bytes: u64, needed: *const bzna_rectangle, planes: *const bzna_codec_planes, err: *mut bzna_error) -> bzna_status>;
 
-/// Finds the picture in a wrapper, which the library then treats as if it had come alone: by NVDEC, libjpeg-turbo or
-/// libavcodec.
+/// Finds the picture in a wrapper. The library then decodes it as a picture without a wrapper: by NVDEC, libjpeg-turbo
+/// or libavcodec.
 /// ```text
 /// state, data, bytes, err   as for inspect
 /// image   prepared by bzna_image_init. Set codec (H264, H265, AV1, JPEG or STILL), data and
 ///         data_size; for NAL units with lengths and AV1, config, config_size and length_size,
-///         and width, height, frame_width and frame_height, unless they are those of the
-///         stream. crop_x, crop_y, color and orientation may be set. data and config lie in the
-///         given bytes, or in memory of the codec's own that stays as it is until the state's
-///         next call: that is copied
+///         and width, height, frame_width and frame_height, unless they are the same as in the
+///         stream. crop_x, crop_y, color and orientation may be set. data and config point into
+///         the given bytes, or into the codec's own memory, which must stay as it is until the
+///         state's next call and is copied
 /// ```
 pub type bzna_codec_unwrap_fn = Option<unsafe extern "C" fn(state: *mut c_void, data: *const c_void, bytes: u64, image: *mut bzna_image, err: *mut bzna_error) -> bzna_status>;
 
@@ -90,9 +91,9 @@ pub type bzna_codec_unwrap_fn = Option<unsafe extern "C" fn(state: *mut c_void, 
 /// ```
 pub type bzna_provider_read_fn = Option<unsafe extern "C" fn(user: *mut c_void, index: u64, field: u32, buffer: *mut c_void, capacity: u64, size: *mut u64, err: *mut bzna_error) -> bzna_status>;
 
-/// Says where a value of a provider's sample lies. The library reads files as it reads its own kinds of data sets:
-/// neighbors at once, and with few descriptors. bzna_provider says what the function returns, and on which threads it
-/// runs.
+/// Says where a value of a provider's sample is. The library reads files as it reads its own kinds of data sets:
+/// neighbors in one call, and with few descriptors. bzna_provider says what the function returns, and on which threads
+/// it runs.
 /// ```text
 /// user    bzna_provider.user
 /// index   of the sample, 0..count - 1
@@ -109,13 +110,13 @@ pub type bzna_provider_locate_fn = Option<unsafe extern "C" fn(user: *mut c_void
 /// index      of the sample, 0..count - 1
 /// field      number of the field in bzna_provider.fields
 /// record     the record. The function may change it, for instance to join its parts, unless it
-///            lies in memory of the provider's (bzna_place.data). Later calls for this sample
-///            may find it changed, or read anew
+///            is in the provider's memory (bzna_place.data). Later calls for this sample may
+///            find it changed, or read again
 /// bytes      of the record
 /// buffer     for a value that is not an IMAGE: capacity bytes without alignment, or NULL
 /// capacity   bytes at buffer
-/// place      all zeros, except size, which is required. Of an IMAGE: set offset, where it lies
-///            in the record. Of another value: set data, in the record or in the provider's
+/// place      all zeros, except size, which is required. For an IMAGE, set offset, its place in
+///            the record. For another value, set data, in the record or in the provider's
 ///            memory, which the library copies; or write it to buffer, if it has at most
 ///            capacity bytes
 /// err        as for bzna_provider_read_fn
@@ -167,7 +168,7 @@ pub type bzna_picture_fn = Option<unsafe extern "C" fn(user: *mut c_void, sample
 /// ```text
 /// BZNA_E_CALLBACK                     the program is at fault: errors.on_callback_error
 /// E_FORMAT, E_MISMATCH, E_LIMIT, ...  the data are damaged
-/// any other                           likewise, as E_FORMAT; it becomes native_code
+/// any other                           as E_FORMAT; the number becomes native_code
 /// ```
 /// It must not call functions that take a context, data set or loader.
 pub type bzna_make_fn = Option<unsafe extern "C" fn(user: *mut c_void, input: *const bzna_make_input, err: *mut bzna_error) -> bzna_status>;
@@ -266,13 +267,13 @@ pub const BZNA_LOG_INFO: i32 = 3;
 pub const BZNA_LOG_DEBUG: i32 = 4;
 
 // How an image is coded. NVDEC decodes H264, H265, AV1 and, if decode.jpeg asks for it, JPEG. The rest is decoded in
-// software. A writer takes H264, H265, AV1 and JPEG.
+// software. A writer accepts H264, H265, AV1 and JPEG.
 pub const BZNA_CODEC_UNKNOWN: u32 = 0;
 pub const BZNA_CODEC_H264: u32 = 1;
 pub const BZNA_CODEC_H265: u32 = 2;
 pub const BZNA_CODEC_AV1: u32 = 3;
 pub const BZNA_CODEC_JPEG: u32 = 4;
-/// a file of PNG, WebP, or of a kind that a codec in context_config.own_codecs reads, told apart by its content
+/// a file of PNG, WebP, or of a kind that a codec in context_config.own_codecs reads, distinguished by its content
 pub const BZNA_CODEC_STILL: u32 = 5;
 /// Pixels that are not coded: frame_width * frame_height bytes of gray, or three times as many of R, G and B. config is
 /// two bytes: the number of channels (1 or 3) and BZNA_LAYOUT_...
@@ -286,15 +287,14 @@ pub const BZNA_PALETTE_COLORS: u32 = 0;
 /// Its indices, as gray: for masks of classes
 pub const BZNA_PALETTE_INDEX: u32 = 1;
 
-// What the pixels of a picture are, which a codec writes. Alpha is left out: a codec drops it, as PIL's convert("RGB")
-// does.
+// The kind of pixels that a codec writes. A codec drops alpha, as PIL's convert("RGB") does.
 /// Planes of R, G, B; or interleaved ones
 pub const BZNA_PIXELS_RGB: u32 = 0;
 /// One plane
 pub const BZNA_PIXELS_GRAY: u32 = 1;
-/// Planes of Y, Cb, Cr, of which chroma may be subsampled
+/// Planes of Y, Cb, Cr; chroma may be subsampled
 pub const BZNA_PIXELS_YCBCR: u32 = 2;
-/// One plane of numbers, 8 bits each, and a palette of the color of each number. Where dataset_config.palette is
+/// One plane of numbers, 8 bits each, and a palette with the color of each number. If dataset_config.palette is
 /// BZNA_PALETTE_INDEX, the numbers are the pixels
 pub const BZNA_PIXELS_INDEX: u32 = 3;
 
@@ -303,7 +303,7 @@ pub const BZNA_STREAM_LEGACY: *mut c_void = 1 as *mut c_void;
 /// The calling thread's own default stream
 pub const BZNA_STREAM_PER_THREAD: *mut c_void = 2 as *mut c_void;
 
-// Kinds of devices, with DLPack's numbers.
+// Kinds of devices. The numbers are DLPack's.
 /// a context: a GPU if there is one, else the CPU. A loader's batches: host memory
 pub const BZNA_DEVICE_AUTO: i32 = 0;
 /// The host
@@ -311,14 +311,14 @@ pub const BZNA_DEVICE_CPU: i32 = 1;
 /// An NVIDIA GPU
 pub const BZNA_DEVICE_CUDA: i32 = 2;
 
-// What may be decoded, as bits of context_config.codecs.
+// The codecs that may be decoded, as bits of context_config.codecs.
 pub const BZNA_ALLOW_H264: u32 = 1;
 pub const BZNA_ALLOW_H265: u32 = 2;
 pub const BZNA_ALLOW_AV1: u32 = 4;
 pub const BZNA_ALLOW_JPEG: u32 = 8;
 pub const BZNA_ALLOW_PNG: u32 = 16;
 pub const BZNA_ALLOW_WEBP: u32 = 32;
-/// The codecs of own_codecs. What they unwrap must be allowed, too
+/// The codecs of own_codecs. The kinds that they unwrap must be allowed, too
 pub const BZNA_ALLOW_OWN: u32 = 64;
 
 // Results of NVDEC's check for one kind of picture.
@@ -338,8 +338,8 @@ pub const BZNA_NAME_MAX: usize = 32;
 /// Images of a sample in an archive, at most
 pub const BZNA_IMAGES_MAX: usize = 4;
 
-// The treatment of pictures whose EXIF data or XMP say how to turn them, or whose codec does.
-/// They are turned; transforms see the turned size
+// The treatment of pictures whose EXIF data, XMP or codec says how to rotate and mirror them.
+/// They are rotated; transforms see that size
 pub const BZNA_ORIENTATION_APPLY: u32 = 0;
 /// They are not, as in torchvision's ImageFolder
 pub const BZNA_ORIENTATION_IGNORE: u32 = 1;
@@ -367,10 +367,11 @@ pub const BZNA_BY_READ: u64 = u64::MAX;
 /// UINT64_MAX: in provider.places, the size of a value that a sample does not have.
 pub const BZNA_NO_VALUE: u64 = u64::MAX;
 /// UINT64_MAX - 1: in bzna_place, the size of a value that ends with its file, which the library finds when it reads
-/// the value. RAW pixels and INTEGERs have as many bytes as their field says, and their file may go on after them.
+/// the value. RAW pixels and INTEGERs have as many bytes as their field says, and their file may have more bytes after
+/// them.
 pub const BZNA_SIZE_UNKNOWN: u64 = 18446744073709551614;
 
-// What random numbers are for. Each purpose has numbers of its own for each sample.
+// Purposes of random numbers. Each purpose has numbers of its own for each sample.
 /// a loader's warps
 pub const BZNA_RANDOM_WARP: u32 = 0;
 /// a loader's jitters
@@ -381,7 +382,10 @@ pub const BZNA_RANDOM_ORDER: u32 = 2;
 pub const BZNA_RANDOM_PICTURE: u32 = 3;
 /// a loader's policies
 pub const BZNA_RANDOM_AUGMENT: u32 = 4;
-/// a loader's transform callback; from here on the user's
+/// a loader's transform callback; this and higher numbers are
+/// ```text
+/// the user's
+/// ```
 pub const BZNA_RANDOM_USER: u32 = 16;
 
 // How pixels between pixels are computed. Chroma that is subsampled is filtered linearly, unless the warp shrinks it.
@@ -401,13 +405,12 @@ pub const BZNA_FILTER_LANCZOS3: u32 = 5;
 pub const BZNA_FILTER_CUBIC_075: u32 = 6;
 
 // How filters act when a warp shrinks the picture.
-/// All but NEAREST widen by as much, as in PIL, torchvision
+/// All but NEAREST widen as much, as in PIL, torchvision
 pub const BZNA_ANTIALIAS_AUTO: u32 = 0;
 /// They do not, as in OpenCV; AREA with OFF is refused
 pub const BZNA_ANTIALIAS_OFF: u32 = 1;
-/// As AUTO, and of RGB and gray pictures, what is filtered along rows, and then along columns, is rounded to whole
-/// samples each time, as in PIL. Warps that are not axis-aligned, and pictures of Y'CbCr, such as JPEG, are as with
-/// AUTO
+/// As AUTO, but RGB and gray pictures are rounded to whole samples after they were filtered along rows, and again after
+/// columns, as in PIL. Warps that are not axis-aligned, and pictures of Y'CbCr, such as JPEG, are as with AUTO
 pub const BZNA_ANTIALIAS_ROUND: u32 = 2;
 
 // Types of elements. Numbers are rounded to nearest, ties to even. Outputs have one of the first four.
@@ -424,7 +427,7 @@ pub const BZNA_DTYPE_INT64: u32 = 17;
 /// The tensor "index"
 pub const BZNA_DTYPE_UINT64: u32 = 18;
 
-// How channels lie in memory.
+// The order of channels in memory.
 /// Planes: all of one channel, then all of the next
 pub const BZNA_LAYOUT_NCHW: u32 = 0;
 /// Channels interleaved, "channels last"
@@ -458,9 +461,9 @@ pub const BZNA_FILL_RGB: u32 = 0;
 /// The channels delivered, in their units
 pub const BZNA_FILL_OUTPUT: u32 = 1;
 
-// What an operation of a policy does. Pixels are R'G'B' of the output, before it is normalized. Factors, thresholds
-// and roundings are those of torchvision's functions for tensors of uint8. The comment of each says what its magnitude
-// is; those without one ignore it.
+// The operations of policies. Pixels are R'G'B' of the output, before it is normalized. Factors, thresholds and
+// roundings are those of torchvision's functions for tensors of uint8. The comment of each describes its magnitude;
+// operations whose comment does not mention one ignore it.
 /// Nothing
 pub const BZNA_OP_IDENTITY: u32 = 0;
 /// Joining the warp. They move the output's picture, as the crop has made it. the tangent of the angle, about the top
@@ -468,17 +471,17 @@ pub const BZNA_OP_IDENTITY: u32 = 0;
 pub const BZNA_OP_SHEAR_X: u32 = 1;
 /// The same, for columns
 pub const BZNA_OP_SHEAR_Y: u32 = 2;
-/// To the right by this share of the output's width, rounded towards 0 to whole pixels
+/// To the right by this share of the output's width, rounded to whole pixels towards 0
 pub const BZNA_OP_TRANSLATE_X: u32 = 3;
-/// Downwards, by a share of its height, rounded so
+/// Downwards, by a share of its height, as X
 pub const BZNA_OP_TRANSLATE_Y: u32 = 4;
 /// To the right by pixels, rounded towards 0 to whole ones
 pub const BZNA_OP_TRANSLATE_X_PX: u32 = 5;
-/// Downwards by pixels, rounded so
+/// Downwards by pixels, as X_PX
 pub const BZNA_OP_TRANSLATE_Y_PX: u32 = 6;
 /// Degrees, counterclockwise, about the middle
 pub const BZNA_OP_ROTATE: u32 = 7;
-/// Of each pixel alone. the factor less 1: 0 changes nothing, -1 gives black
+/// Changing each pixel alone. the factor less 1: 0 changes nothing, -1 gives black
 pub const BZNA_OP_BRIGHTNESS: u32 = 16;
 /// The factor less 1, about the mean gray of all pixels
 pub const BZNA_OP_CONTRAST: u32 = 17;
@@ -503,7 +506,7 @@ pub const BZNA_OP_GRAYSCALE: u32 = 25;
 pub const BZNA_OP_LIGHTING: u32 = 26;
 /// Channels in one of their six orders
 pub const BZNA_OP_SHUFFLE: u32 = 27;
-/// Of the whole picture, or of neighbors. each channel is stretched to 0..255
+/// Changing pixels by the whole picture, or by neighbors. each channel is stretched to 0..255
 pub const BZNA_OP_AUTOCONTRAST: u32 = 28;
 /// Each channel's histogram is made even
 pub const BZNA_OP_EQUALIZE: u32 = 29;
@@ -515,7 +518,7 @@ pub const BZNA_OP_BLUR: u32 = 31;
 /// ratio are drawn, until the rectangle is smaller than the output; else nothing is erased
 pub const BZNA_OP_ERASE: u32 = 48;
 /// The square's edge as a share of the output's shorter one, 0..1. Its middle is any pixel of the output, so that part
-/// of it may lie outside
+/// of the square may be outside
 pub const BZNA_OP_CUTOUT: u32 = 49;
 /// The period of the squares as a share of the output's shorter edge, above 0, at most 1
 pub const BZNA_OP_GRID_MASK: u32 = 50;
@@ -537,9 +540,9 @@ pub const BZNA_OPERATIONS_MAX: usize = 8;
 pub const BZNA_WARP_CENTER_RESIZED_CROP: u32 = 0;
 /// a random crop, scaled to the output: training
 pub const BZNA_WARP_RANDOM_RESIZED_CROP: u32 = 1;
-/// Centered, one output pixel for one input pixel, which is copied: torchvision's CenterCrop. Where an odd number of
-/// rows or columns is cut off, it begins at the half rounded to an even number; an odd margin has its larger part at
-/// the right and the bottom
+/// Centered, one output pixel for one input pixel, which is copied: torchvision's CenterCrop. If an odd number of rows
+/// or columns is cut off, the crop begins at half of it, rounded to an even number; an odd margin has its larger part
+/// at the right and the bottom
 pub const BZNA_WARP_NONE: u32 = 2;
 /// The original's; the kinds above are cases of it
 pub const BZNA_WARP_SIMILARITY: u32 = 3;
@@ -558,7 +561,7 @@ pub const BZNA_CROPS_BENZINA: u32 = 1;
 pub const BZNA_CROPS_TORCHVISION: u32 = 2;
 
 // The order of an epoch's samples.
-/// As they lie in the data set, or in order.indices
+/// As in the data set, or in order.indices
 pub const BZNA_ORDER_SEQUENTIAL: u32 = 0;
 /// Another permutation each epoch, by order.seed
 pub const BZNA_ORDER_SHUFFLE: u32 = 1;
@@ -578,19 +581,19 @@ pub const BZNA_LAST_PAD: u32 = 2;
 pub const BZNA_LAST_FILL: u32 = 3;
 
 // Who decodes.
-/// NVDEC if the context has it; software if it cannot
+/// NVDEC if the context has it; software for the rest
 pub const BZNA_DECODER_AUTO: u32 = 0;
 /// Software decodes everything
 pub const BZNA_DECODER_SOFTWARE: u32 = 1;
-/// NVDEC, or opening fails; software decodes what it cannot
+/// NVDEC, or opening fails; software for the rest
 pub const BZNA_DECODER_NVDEC: u32 = 2;
 
 // How a loader treats a sample that cannot be read or decoded. E_MEMORY, E_THREAD and E_DEVICE are no faults of a
-// sample, and end the run with each of these: chapter 6.
+// sample, and end the run with every setting: chapter 6.
 /// Its slot holds the out-of-bounds color
 pub const BZNA_ON_ERROR_FILL: u32 = 0;
-/// Its slot takes the sample at the position world_size further on in the epoch's order (with bzna_loader_set_batches,
-/// at the next position), from the end back to its start, and so on up to 64 times. That is the same sample in every
+/// Its slot gets the sample at the position world_size further on in the epoch's order (with bzna_loader_set_batches,
+/// at the next position), and after the end from its start, and so on up to 64 times. That is the same sample in every
 /// run, and it is delivered at its own position as well
 pub const BZNA_ON_ERROR_REPLACE: u32 = 1;
 /// bzna_loader_next returns its error instead of its batch
@@ -696,8 +699,8 @@ opaque! {
 structs! {
     /// Why a call failed. The caller owns the struct. The library writes to it only when the call fails. It writes all
     /// members and as much of the message as fits, with a NUL, and sets struct_size to the bytes that it has written. A
-    /// struct_size of 0 stands for the size of the library that runs. One that leaves no room for a message is no
-    /// error, and nothing is written then.
+    /// struct_size of 0 means the size of the library that runs. If struct_size leaves no room for a message, nothing
+    /// is written; that is no error.
     struct bzna_error {
         /// Set by the caller, in bytes; 0: the size of the library that runs. A call that fails sets it to the bytes
         /// that it has written
@@ -711,13 +714,13 @@ structs! {
         /// The type of the box at fault, or 0
         fourcc: u32,
         /// Names the file, and the box or field, in UTF-8 with a NUL at its end: "train.bzna:
-        /// moov/trak\[2\]/mdia/minf/stbl/stsz at byte 1945002: ..." Where a path is too long, its beginning is left
-        /// out, never the reason
+        /// moov/trak\[2\]/mdia/minf/stbl/stsz at byte 1945002: ..." If a path is too long, its beginning is left out,
+        /// never the reason
         message: [c_char; 488],
     }
 
-    /// Where the library's memory comes from. Both functions are called on any thread, concurrently. They must not call
-    /// any bzna_\* function. With both NULL the C library's are used; one without the other is E_ARGUMENT.
+    /// The source of the library's memory. Both functions are called on any thread, concurrently. They must not call
+    /// any bzna_\* function. If both are NULL, the C library's functions are used; one without the other is E_ARGUMENT.
     struct bzna_allocator {
         /// Passed to both functions; the caller's
         user: *mut c_void,
@@ -750,26 +753,25 @@ structs! {
         /// Releases what the source holds. Called exactly once, on the thread that releases the data set last, and
         /// never if bzna_dataset_open_source failed. May be NULL.
         close: Option<unsafe extern "C" fn(user: *mut c_void)>,
-        /// All bytes, if they are in memory, where they must stay as they are until close. They are not copied, and
-        /// read_at may be NULL. NULL: read_at gives them
+        /// All bytes, if they are in memory. They are not copied, and must stay as they are until close; read_at may be
+        /// NULL. NULL: read_at gives them
         memory: *const c_void,
     }
 
-    /// Where device memory comes from, such as a framework's caching allocator. Both functions are called on the
-    /// caller's thread, and for staging memory on a loader's threads. They must not call any bzna_\* function. With
-    /// both NULL cuMemAlloc and cuMemFree are used; one without the other is E_ARGUMENT.
+    /// The source of device memory, such as a framework's caching allocator. Both functions are called on the caller's
+    /// thread, and for staging memory on a loader's threads. They must not call any bzna_\* function. If both are NULL,
+    /// cuMemAlloc and cuMemFree are used; one without the other is E_ARGUMENT.
     struct bzna_device_allocator {
         /// Passed to both functions; the caller's
         user: *mut c_void,
         /// Returns the device address of size bytes, a multiple of 256, or NULL if there are none. The memory is first
         /// used on stream, a CUstream
         alloc: Option<unsafe extern "C" fn(user: *mut c_void, size: usize, stream: *mut c_void) -> *mut c_void>,
-        /// Frees ptr, which alloc returned; size is what alloc was asked for. No stream but stream still uses the
-        /// memory
+        /// Frees ptr, which alloc returned; size is what alloc was asked for. No other stream still uses the memory
         release: Option<unsafe extern "C" fn(user: *mut c_void, ptr: *mut c_void, size: usize, stream: *mut c_void)>,
     }
 
-    /// How numbers of a picture stand for colors: code points of ISO/IEC 23091-2, as in colr nclx and in VUI. In each
+    /// How numbers of a picture represent colors: code points of ISO/IEC 23091-2, as in colr nclx and in VUI. In each
     /// of the first three, 2 is "unspecified".
     struct bzna_color {
         /// Not applied
@@ -780,7 +782,7 @@ structs! {
         matrix: u16,
         /// 1: 0..255; 0: 16..235 for luma, 16..240 for chroma
         full_range: u8,
-        /// 0: nothing is known, and the rest does not count
+        /// 0: nothing is known, and the other members are ignored
         present: u8,
     }
 
@@ -803,13 +805,13 @@ structs! {
         crop_x: u32,
         /// How far from the frame's top, in pixels
         crop_y: u32,
-        /// What the container says of color. present 0: what the stream says counts, else BT.601, limited-range to a
+        /// The container's description of color. present 0: that of the stream applies, else BT.601, limited-range to a
         /// decoder, full-range to a writer. It has no effect on RGB, nor on a JPEG that is written
         color: bzna_color,
         /// Bytes of the length before each NAL unit: 1, 2 or 4; 0: start codes of Annex B, or a codec without NAL units
         length_size: u32,
-        /// EXIF's number, 1..8: how the picture is to be turned and mirrored. 0: as the picture itself says; a writer
-        /// takes nothing else
+        /// EXIF's number, 1..8: how the picture is to be rotated and mirrored. 0: as the picture itself says; a writer
+        /// accepts only 0
         orientation: u32,
         /// The payload of hvcC, avcC or av1C; NULL if data has the parameter sets. Borrowed
         config: *const c_void,
@@ -825,7 +827,7 @@ structs! {
         reserved1: u32,
     }
 
-    /// A rectangle of pixels, before a picture is turned.
+    /// A rectangle of pixels, before a picture is rotated.
     struct bzna_rectangle {
         /// The first column
         x0: u32,
@@ -837,39 +839,39 @@ structs! {
         y1: u32,
     }
 
-    /// What a picture is, as a codec's inspect says, or bzna_image_inspect. The library clears it and sets struct_size
-    /// before it calls inspect. Zero is the default of every member but width and height.
+    /// The properties of a picture, which a codec's inspect or bzna_image_inspect fills in. The library clears the
+    /// struct and sets struct_size before it calls inspect. Zero is the default of every member but width and height.
     struct bzna_codec_shape {
         /// Set by the library, in bytes
         struct_size: u32,
-        /// Pixels, before the picture is turned; required
+        /// Pixels, before the picture is rotated; required
         width: u32,
         /// Rows of pixels; required
         height: u32,
         /// BZNA_PIXELS_...
         pixels: u32,
         /// Bits of a sample: 8, or 9 to 16. Default 8. Above 8, a sample is a uint16_t of the machine, whose lowest
-        /// bits count: 0 to 2^depth - 1
+        /// bits hold the value: 0 to 2^depth - 1
         depth: u32,
-        /// Of RGB: 1: R, G and B of a pixel lie next to each other in one plane; 0: three planes
+        /// RGB: 1: R, G and B of a pixel are next to each other in one plane; 0: three planes
         interleaved: u32,
-        /// Of YCBCR: log2 of the subsampling, 0 to 2. 4:2:0 has 1 in both. A plane of chroma has (width + 2^shift - 1)
-        /// >> shift samples a row; its rows are counted so, too
+        /// YCBCR: log2 of the subsampling, 0 to 2. 4:2:0 has 1 in both. A plane of chroma has (width + 2^shift - 1) >>
+        /// shift samples a row, and as many rows by the same formula
         chroma_shift_x: u32,
         /// The same for rows
         chroma_shift_y: u32,
-        /// Of YCBCR: 1: chroma is co-sited with the left column; 0: centered, as in JPEG
+        /// YCBCR: 1: chroma is co-sited with the left column; 0: centered, as in JPEG
         chroma_left: u32,
         /// 1: co-sited with the top row; 0: centered
         chroma_top: u32,
-        /// Of YCBCR: matrix and range; present 0: BT.601, full range. Of GRAY, only the range counts. RGB and palettes
+        /// YCBCR: matrix and range; present 0: BT.601, full range. GRAY: only the range has an effect. RGB and palettes
         /// are full range. Primaries and transfer are not applied: chapter 7
         color: bzna_color,
-        /// EXIF's number, 1..8: how the picture is to be turned and mirrored; 0 counts as 1. The planes stay as they
-        /// are
+        /// EXIF's number, 1..8: how the picture is to be rotated and mirrored; 0 counts as 1. The codec leaves the
+        /// planes as they are coded
         orientation: u32,
-        /// 1: the bytes are a wrapper around a picture that the library decodes, so unwrap is called, and nothing else
-        /// here counts. A codec without decode need not say it
+        /// 1: the bytes are a wrapper around a picture that the library decodes, so unwrap is called, and the other
+        /// members are ignored. A codec without decode need not set it
         wrapped: u32,
         /// BZNA_ALLOW_... of the library's codecs that decode will use, by a bzna_decoder of its own: if
         /// context_config.codecs forbids one, the picture fails. 0: none
@@ -878,8 +880,8 @@ structs! {
         crop: bzna_rectangle,
     }
 
-    /// Memory for a picture's pixels. The sample of plane i at column x and row y lies at Nothing may be written but
-    /// the samples of width * height pixels, and of the palette.
+    /// Memory for a picture's pixels. The sample of plane i at column x and row y is at A codec may write only the
+    /// samples of width * height pixels, and the palette.
     struct bzna_codec_planes {
         /// Set by the library, in bytes
         struct_size: u32,
@@ -887,21 +889,21 @@ structs! {
         width: u32,
         /// Rows of plane\[0\]
         height: u32,
-        /// Bytes from one sample of a row to the next: 1 or 2, and three times as many of interleaved RGB
+        /// Bytes from one sample of a row to the next: 1 or 2, and three times as many for interleaved RGB
         step: u32,
-        /// R, G, B, or Y, Cb, Cr, or one plane; others are NULL. Interleaved RGB lies at plane\[0\]; plane \[1\] and
-        /// \[2\] are the first pixel's G and B. Multiples of 64, but for these two
+        /// R, G, B, or Y, Cb, Cr, or one plane; others are NULL. Interleaved RGB is at plane\[0\]; plane \[1\] and
+        /// \[2\] are the first pixel's G and B. Multiples of 64, except these two
         plane: [*mut c_void; 3],
         /// Bytes from one row to the next; a multiple of 64
         pitch: [i64; 3],
-        /// Of INDEX: 256 times R, G, B, all black at first. Else NULL
+        /// INDEX: 256 times R, G, B, all black at first. Else NULL
         palette: *mut u8,
     }
 
     /// A codec of your own. Any thread calls recognize, concurrently. The other functions are called concurrently, too,
     /// but never two at once with one state. No lock of the library is held. They must not close any object, nor call
     /// functions that take a context, data set or loader, with one exception: a state may have a decoder of its own,
-    /// opened without a context, to decode the parts of which pictures are made.
+    /// opened without a context, to decode the parts of a picture.
     struct bzna_codec {
         /// Required: sizeof the struct. Clear the rest, or initialize it with what is needed
         struct_size: u32,
@@ -909,15 +911,14 @@ structs! {
         reserved0: u32,
         /// Passed to functions; the caller's until close
         user: *mut c_void,
-        /// For messages and bzna_image_info.fourcc: "JPEG XL". Must be given, of fewer than BZNA_NAME_MAX bytes
+        /// For messages and bzna_image_info.fourcc: "JPEG XL". Required; fewer than BZNA_NAME_MAX bytes
         name: *const c_char,
-        /// Extensions of files, in lower case, with blanks between: "jxl". A folder does not open files to list them,
-        /// so these say which it takes, in lower or upper case; and in tars, which fields are pictures. NULL: none, and
-        /// the codec gets only files whose names say that they are pictures of another kind, and pictures that have no
-        /// names
+        /// Extensions of files, in lower case, with blanks between: "jxl". They select the files of a folder, in lower
+        /// or upper case, and the fields of a tar that are pictures. NULL: none. The codec then gets only files whose
+        /// names have another picture's extension, and pictures that have no names
         extensions: *const c_char,
-        /// Tells versions of the codec apart that give other pixels: it is part of saved states, which are not restored
-        /// with another one. 0 is a number as any
+        /// Distinguishes versions of the codec that give other pixels: it is part of saved states, which are not
+        /// restored with another fingerprint. 0 is as valid as any number
         fingerprint: u64,
         /// Required
         recognize: bzna_codec_recognize_fn,
@@ -994,7 +995,7 @@ structs! {
         /// most 8; default 8
         session_mapped: u32,
         /// Advanced, used when a large model shares the GPU: device memory for the surfaces of the decoders of all
-        /// sessions, in bytes. The driver takes more memory for each decoder, and does not say how much. Default: an
+        /// sessions, in bytes. The driver uses more memory for each decoder, and does not report how much. Default: an
         /// eighth of the device's memory. With little memory, there are fewer decoders, and they change frame sizes.
         /// With none, a session ends
         decode_memory_bytes: u64,
@@ -1010,9 +1011,9 @@ structs! {
         /// pipeline.no_threads
         no_threads: u32,
         /// Advanced, used with files from strangers: BZNA_ALLOW_... of the codecs that may be decoded. A picture of
-        /// another one fails before a decoder sees it (E_CODEC): chapter 8. Default: all
+        /// another codec fails before a decoder sees it (E_CODEC): chapter 8. Default: all
         codecs: u32,
-        /// Advanced, used for pictures that the library does not know: codecs that are asked after its own have
+        /// Advanced, used for pictures that the library does not know: codecs that the library asks after its own have
         /// declined. Default: none
         own_codecs: bzna_own_codecs,
     }
@@ -1083,7 +1084,7 @@ structs! {
         struct_size: u32,
         /// 1: class folders without pictures are classes, too, and have numbers; 0: they are refused
         allow_empty: u32,
-        /// What error messages call the data set, in UTF-8; only if it is one file. Default: the path, "memory",
+        /// The name of the data set in error messages, in UTF-8; only if it is one file. Default: the path, "memory",
         /// "source" or "provider"
         name: *const c_char,
         /// "train", "validation" or "test": only the samples of that split, which an archive lists in tracks of their
@@ -1091,8 +1092,8 @@ structs! {
         split: *const c_char,
         /// The kind of container, as bzna_dataset_info.container calls it. Default: found by content
         format: *const c_char,
-        /// Names of a folder's class folders, in the order of their numbers; others are left out. Default: all of them,
-        /// in class_order
+        /// Names of a folder's class folders, in the order of their numbers; other folders are left out. Default: all
+        /// of them, in class_order
         classes: *const *const c_char,
         /// Names at classes
         class_count: u32,
@@ -1102,9 +1103,9 @@ structs! {
         orientation: u32,
         /// BZNA_PALETTE_...
         palette: u32,
-        /// Which field of integers is the target, by its name, such as "cls2" of a tar. In mp4 files also a track of
-        /// integers, by its name, such as "bzna_target"; with a split, its variant for that. E_NOT_FOUND if there is
-        /// none. Default: chapter 12 says which
+        /// The name of the integer field that is the target, such as "cls2" of a tar. In mp4 files also the name of a
+        /// track of integers, such as "bzna_target"; with a split, the library uses that split's variant of the track.
+        /// E_NOT_FOUND if there is none. Default: chapter 12 says which
         target: *const c_char,
         /// The text of an index (.idx) of one tar, in place of the file next to it, so that a tar that is opened by a
         /// source need not be walked over. Read until the call returns. Default: the file next to it, if the data set
@@ -1122,11 +1123,11 @@ structs! {
         field_count: u32,
         /// Of all its files, whole; 0 for folders, providers
         size_bytes: u64,
-        /// Of the whole data set, as bzna_dataset_count has it
+        /// Of the whole data set, as from bzna_dataset_count
         sample_count: u64,
         /// Samples that may have a target: in archives, each sample says whether it has one; 0: none has one
         target_count: u64,
-        /// Files, or ranges of files, that it is made of
+        /// Files, or ranges of files, that it consists of
         part_count: u32,
         /// Of the first file: bzna_dataset_track_info
         track_count: u32,
@@ -1169,7 +1170,7 @@ structs! {
         mime: [c_char; 64],
     }
 
-    /// Where one sample lies in its file.
+    /// The place of one sample in its file.
     struct bzna_sample_ref {
         /// Set by the call: how many bytes were filled
         struct_size: u32,
@@ -1187,7 +1188,7 @@ structs! {
         image_names: [[c_char; BZNA_NAME_MAX]; BZNA_IMAGES_MAX],
     }
 
-    /// One image of a sample, as its container describes it, and where its bytes lie.
+    /// One image of a sample, as its container describes it, and the place of its bytes.
     struct bzna_image_info {
         /// Set by the call: how many bytes were filled
         struct_size: u32,
@@ -1207,8 +1208,8 @@ structs! {
         crop_x: u32,
         /// How far from the frame's top, in pixels
         crop_y: u32,
-        /// The clean aperture as it stands in the file: width, height, horizontal and vertical offset, each a numerator
-        /// and a denominator. All 0: there is none
+        /// The clean aperture as it is in the file: width, height, horizontal and vertical offset, each a numerator and
+        /// a denominator. All 0: there is none
         clap: [i32; 8],
         /// As bzna_image has it
         length_size: u32,
@@ -1243,11 +1244,11 @@ structs! {
         /// BYTES     any bytes
         /// ```
         kind: u32,
-        /// 1: places or locate say where values lie; 0: read gives them
+        /// 1: places or locate say where values are; 0: read gives them
         located: u32,
         /// Of an IMAGE:
         /// ```text
-        /// BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, ..., told apart by its content
+        /// BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, ..., distinguished by its content
         /// BZNA_CODEC_H264, H265, AV1   one picture with its parameter sets, in Annex B or OBUs, as
         ///                              bzna_image_annexb writes it
         /// BZNA_CODEC_RAW               pixels, as the next members say
@@ -1269,27 +1270,27 @@ structs! {
         reserved: [u64; 2],
     }
 
-    /// Where a value of a provider lies: in memory, in a part of a file, or in a whole file, which is { .file = number,
+    /// Where a value of a provider is: in memory, in a part of a file, or in a whole file, which is { .file = number,
     /// .size = BZNA_SIZE_UNKNOWN }.
     struct bzna_place {
-        /// Its bytes in memory, which must stay as they are until provider.close: nothing is copied. NULL: it lies in a
+        /// Its bytes in memory, which must stay as they are until provider.close: nothing is copied. NULL: it is in a
         /// file
         data: *const c_void,
         /// Of its first byte in the file
         offset: u64,
         /// Bytes, or BZNA_SIZE_UNKNOWN; required
         size: u64,
-        /// Number of the file in provider.files; or of a record, BZNA_BY_READ: then read gives it, and offset is where
-        /// messages say that it lies
+        /// Number of the file in provider.files; or of a record, BZNA_BY_READ: then read gives it, and offset is the
+        /// place that messages name
         file: u64,
     }
 
     /// Samples from the caller's functions, for bzna_dataset_open_provider. read, locate and unpack are called by
     /// several threads at once: the reader threads of loaders, with unpack also their decoder threads, and threads in
     /// bzna_dataset_\* calls and in bzna_loader_open. No lock of the library is held. They may use other data sets, but
-    /// must not close any object. Each must give the same value whenever it is asked for it. A loader of pictures has
-    /// one reader thread by default: raise read.threads if read calculates much or waits long. Without pictures,
-    /// decoder threads read.
+    /// must not close any object. Each function must give the same value in every call. A loader of pictures has one
+    /// reader thread by default: raise read.threads if read calculates much or waits long. Without pictures, decoder
+    /// threads read.
     struct bzna_provider {
         /// sizeof the struct; bzna_provider_init sets it
         struct_size: u32,
@@ -1305,14 +1306,15 @@ structs! {
         max_bytes: u64,
         /// Gives values; NULL if every field is located
         read: bzna_provider_read_fn,
-        /// Says where values lie; NULL if places says it
+        /// Says where values are; NULL if places says it
         locate: bzna_provider_locate_fn,
-        /// Instead of locate, where all values lie, so that nothing is called: field f of sample i is at places\[i *
-        /// field_count + f\]. Those of fields that are not located are ignored. It must stay as it is until close.
-        /// NULL: locate says it
+        /// Instead of locate, the places of all values, so that no function is called: field f of sample i is at
+        /// places\[i * field_count + f\]. Places of fields that are not located are ignored. The array must stay as it
+        /// is until close. NULL: locate says it
         places: *const bzna_place,
-        /// Paths of the files in which values lie; copied. Up to 64 of them, if they are fewer than the samples, are
-        /// opened with the data set. Others are opened each when it is read, so a missing one costs its samples only
+        /// Paths of the files that hold values; copied. If they are at most 64, and fewer than the samples, the library
+        /// opens them with the data set. Otherwise it opens each file when it reads it, so a missing file fails only
+        /// its samples
         files: *const *const c_char,
         /// Paths at files: any number
         file_count: u64,
@@ -1320,13 +1322,13 @@ structs! {
         class_names: *const *const c_char,
         /// Names at class_names
         class_count: u64,
-        /// Tells these samples from others: a saved state is not restored with another fingerprint. Default 0:
-        /// providers are told apart by count and fields only
+        /// Distinguishes these samples from others: a saved state is not restored with another fingerprint. Default 0:
+        /// only count and fields distinguish providers
         fingerprint: u64,
         /// Releases what the provider holds. Called exactly once, on the thread that releases the data set last, and
         /// never if bzna_dataset_open_provider failed. May be NULL
         close: Option<unsafe extern "C" fn(user: *mut c_void)>,
-        /// What bzna_dataset_info.container calls it, in UTF-8 of fewer than 20 bytes; copied. Default: "provider"
+        /// The value of bzna_dataset_info.container, in UTF-8 of fewer than 20 bytes; copied. Default: "provider"
         kind: *const c_char,
         /// Of its files, for bzna_dataset_info; default: 0
         size_bytes: u64,
@@ -1373,9 +1375,9 @@ structs! {
         /// Bytes from one row of a plane to the next
         pitch: [i64; 3],
         /// EXIF's number, 1..8; 0 counts as 1. All sizes here are those of the planes as they are stored; homographies
-        /// and outputs refer to the picture after it was turned
+        /// and outputs refer to the picture after it was rotated
         orientation: u32,
-        /// Bytes from one sample of a row to the next; 0: they lie side by side. Planes that are interleaved have more
+        /// Bytes from one sample of a row to the next; 0: the size of a sample. Interleaved planes have more
         step: [u32; 3],
     }
 
@@ -1388,7 +1390,7 @@ structs! {
         key: [u32; 2],
         /// Of the next block
         counter: [u32; 4],
-        /// The words at hand
+        /// Its words
         block: [u32; 4],
         /// Words of block already handed out; 4: all
         used: u32,
@@ -1407,8 +1409,8 @@ structs! {
         probability: f32,
         /// From \[0\] to \[1\], which may be the smaller one: drawn as the policy's bins say
         magnitude: [f32; 2],
-        /// BLUR: pixels along an edge of the kernel, an odd number of 1..63; default 23. Where the output is so small
-        /// that a border cannot be reflected, it is the largest odd number that lets it
+        /// BLUR: pixels along an edge of the kernel, an odd number of 1..63; default 23. If the output is so small that
+        /// a border cannot be reflected, the largest odd number with which it can is used
         kernel_px: u32,
         /// ERASE: height divided by width, lo..hi; default 0.3..3.3. GRID_MASK: \[0\] is the squares' edge as a share
         /// of their period, default 0.5; \[1\] is 0
@@ -1418,8 +1420,8 @@ structs! {
         /// BZNA_FILL_... of value and noise. Value 0 in RGB is black, and in units of the output it is the mean color,
         /// which torchvision erases with after it has normalized
         value_space: u32,
-        /// ERASE: the standard deviation of a normal number that is added to value, another one for each channel of
-        /// each pixel. torchvision's value="random" is 1 in units of the output
+        /// ERASE: the standard deviation of a normal number that is added to value, drawn anew for each channel of each
+        /// pixel. torchvision's value="random" is 1 in units of the output
         noise: f32,
         /// Must be 0
         reserved0: u32,
@@ -1441,11 +1443,11 @@ structs! {
         apply: u32,
         /// Groups that are drawn. ALL: must be 0. SHUFFLE: at most all of them; default all. CHOOSE: default 1
         draws: u32,
-        /// 0: magnitudes are uniform between both ends. Else at least 2: a magnitude is one of so many that are evenly
-        /// spaced, from magnitude\[0\], which is number 0, to magnitude\[1\]
+        /// 0: magnitudes are uniform between both ends. Else at least 2: a magnitude is one of this many evenly spaced
+        /// values, from magnitude\[0\], which is number 0, to magnitude\[1\]
         bins: u32,
-        /// With bins: which of them, lo..hi, each as likely as another. RandAugment of magnitude 9 has 31 bins and
-        /// 9..9, TrivialAugmentWide 31 bins and 0..30
+        /// With bins: the range of bins that are drawn, lo..hi, each with the same probability. RandAugment of
+        /// magnitude 9 has 31 bins and 9..9, TrivialAugmentWide 31 bins and 0..30
         bin: [u32; 2],
         /// Of applying any; above 0, at most 1; 0 counts as 1
         probability: f32,
@@ -1470,7 +1472,7 @@ structs! {
     struct bzna_drawn {
         /// BZNA_OP_...
         kind: u32,
-        /// As drawn, with its sign. CUTOUT, GRID_MASK, ERASE: as drawn; area says what it became
+        /// As drawn, with its sign. For CUTOUT, GRID_MASK and ERASE, area has the result in pixels
         magnitude: f32,
         /// BLUR: as in bzna_operation; 0 counts as 23
         kernel_px: u32,
@@ -1488,9 +1490,9 @@ structs! {
         key: [u32; 2],
     }
 
-    /// How one view of a sample is made. The steps are taken in this order: Zero is the default of every member, and
-    /// stands for a step that changes nothing. A loader writes the identities out: a transform callback finds them as
-    /// numbers that it can multiply and add to. It may change every member but struct_size.
+    /// How one view of a sample is made. The steps have this order: Zero is the default of every member, and means a
+    /// step that changes nothing. A loader writes the identities out: a transform callback finds them as numbers that
+    /// it can multiply and add to. It may change every member but struct_size.
     struct bzna_transform {
         /// sizeof the struct; bzna_transform_init sets it
         struct_size: u32,
@@ -1510,7 +1512,7 @@ structs! {
         matrix: u32,
         /// BZNA_ANTIALIAS_...
         antialias: u32,
-        /// What hls does past the ends of H. 0: hues go round; 1: they stop at the end, as in MXNet
+        /// How hls treats hues past the ends of H. 0: they wrap around; 1: they stop at the end, as in MXNet
         clamp_hue: u32,
         /// 1: gray, as torchvision's RandomGrayscale makes it
         grayscale: u32,
@@ -1523,7 +1525,7 @@ structs! {
         hls: [f32; 3],
         /// torchvision's factor, at least 0; 0 counts as 1
         brightness: f32,
-        /// torchvision's factor, at least 0, about the mean of the pixels that lie inside; 0 counts as 1
+        /// torchvision's factor, at least 0, about the mean of the pixels that are inside the picture; 0 counts as 1
         contrast: f32,
         /// torchvision's factor, at least 0; 0 counts as 1
         saturation: f32,
@@ -1533,8 +1535,8 @@ structs! {
         operation_count: u32,
         /// Must be 0
         reserved1: u32,
-        /// What policies drew, in order. Operations that join the warp are in the homography and in clip already: they
-        /// stand here for information, and have no effect
+        /// What policies drew, in order. Operations that join the warp are in the homography and in clip already: here
+        /// they are information, and have no effect
         operations: [bzna_drawn; BZNA_OPERATIONS_MAX],
         /// Outside of a rectangle, which moves with the output's picture, there is the out-of-bounds color. An output
         /// pixel is inside if \[u v\]' = clip \[x y 1\]' has -0.5 <= u <= clip_size\[0\] - 0.5, and the same for v and
@@ -1609,7 +1611,7 @@ structs! {
         size: u64,
     }
 
-    /// What fields.make is given of a sample. All of it is the loader's, and not to be used after the callback has
+    /// The input of fields.make for one sample. All of it is the loader's, and must not be used after the callback has
     /// returned.
     struct bzna_make_input {
         /// Bytes that the library has filled in
@@ -1826,7 +1828,7 @@ structs! {
         /// Samples of a batch, 1..65536; required in the first output, and 0 in further ones
         batch_size: u32,
         /// Pixels, 1..16384. The first output's is required; 0 in a further one: the first one's. Width and height 0
-        /// with fields.tensors, bytes or made stand for batches without pictures, on the host
+        /// with fields.tensors, bytes or made mean batches without pictures, on the host
         width: u32,
         /// Its height
         height: u32,
@@ -1836,14 +1838,14 @@ structs! {
         layout: u32,
         /// BZNA_CHANNELS_...
         channels: u32,
-        /// Advanced, used in contrastive learning: views of each sample, at most 64 in all outputs. Default 1, or in an
-        /// output without a warp of its own as many as the first output has, which is the only other value there. View
-        /// n has the random numbers that are forked with n
+        /// Advanced, used in contrastive learning: views of each sample, at most 64 in all outputs. Default 1; in an
+        /// output without a warp of its own, as many as the first output has, and no other number is allowed. View n
+        /// has the random numbers that are forked with n
         views: u32,
         /// Advanced, used by programs that drive several devices: equal parts that a batch is delivered in, one for
         /// each consumer. Default 1; must divide batch_size, and be 1 with several views or outputs
         slices: u32,
-        /// Where batches lie, whatever decodes. AUTO, CPU: in host memory. CUDA: on the context's device; ordinal is 0
+        /// Where batches are, whatever decodes. AUTO, CPU: in host memory. CUDA: on the context's device; ordinal is 0
         /// or that device's. With AUTO, a message at BZNA_LOG_INFO says if NVDEC decodes, so that batches are copied
         /// from the device
         device: bzna_device,
@@ -1865,7 +1867,7 @@ structs! {
         /// Buffers at buffers
         buffer_count: u32,
         /// BZNA_PALETTE_INDEX: pictures with a palette come as its indices, whatever the data set's config says. All
-        /// outputs of one field must say the same. Default: as that says
+        /// outputs of one field must say the same. Default: the data set's setting
         palette: u32,
         /// Further outputs: the name of the tensor, 1..31 bytes; required; copied
         name: *const c_char,
@@ -1879,8 +1881,8 @@ structs! {
         ///              scaled from the sizes of the first output and its picture to those of this
         ///              one, so that edges meet edges
         /// not NULL     warps are drawn by it, and the transform callback is called. The random
-        ///              numbers are forked with view numbers that go on from those of the outputs
-        ///              before it that have warps of their own
+        ///              numbers are forked with view numbers that continue those of earlier outputs
+        ///              that have warps of their own
         /// ```
         warp: *const bzna_warp,
         /// Further outputs: how pixels are filtered; copied. NULL: as in the first output
@@ -1889,10 +1891,10 @@ structs! {
         color: *const bzna_loader_color,
         /// Further outputs: their policies; copied.
         /// ```text
-        /// NULL         with a warp or without, as in the first output: drawn anew with a warp of
-        ///              its own; else what was drawn for the first output's view. An output without
-        ///              a warp, but with colors of its own, such as a mask, has only the operations
-        ///              that join the warp
+        /// NULL         the policies of the first output: drawn anew with a warp of its own; else
+        ///              the operations that were drawn for the first output's view. An output
+        ///              without a warp, but with colors of its own, such as a mask, has only the
+        ///              operations that join the warp
         /// not NULL     these, by random numbers that are forked as those of colors. Without a warp
         ///              of its own, they must not join the warp
         /// ```
@@ -1928,7 +1930,7 @@ structs! {
         indices: *const u64,
         /// Indices at indices
         index_count: u64,
-        /// With BZNA_LAST_FILL: every number of the pictures that fill the last batch, as it stands in the tensor
+        /// With BZNA_LAST_FILL: every number of the pictures that fill the last batch, as it is in the tensor
         pad_value: f64,
         /// With BZNA_LAST_FILL: their targets
         pad_target: i64,
@@ -1949,23 +1951,23 @@ structs! {
     /// The fields that batches are made of. Strings are copied.
     struct bzna_loader_fields {
         /// Which image of a sample: "image", "thumb", or the name of a track. A name that the first sample does not
-        /// have is refused. Default: the thumbnail if a sample has one, if width and height of all outputs of it are at
-        /// most 512; else the picture
+        /// have is refused. Default: the thumbnail, if a sample has one and all outputs of it are at most 512 pixels
+        /// wide and high; else the picture
         image: *const c_char,
         /// Further tensors of each batch: at most 16 fields by name, with commas between them. Names are UTF-8, and
         /// none is empty.
         /// ```text
         /// integers   [N] int64; -1 if a sample has none
-        /// vectors    [N, k] float32. k is how many numbers the first sample has, or stands behind a
-        ///            colon: "cls,label:16". A shorter vector, or a failed sample, leaves NaN in the
-        ///            rest of its row; a longer one fails its sample with E_MISMATCH
+        /// vectors    [N, k] float32. k is how many numbers the first sample has, or the number
+        ///            after a colon: "cls,label:16". A shorter vector, or a failed sample, leaves
+        ///            NaN in the rest of its row; a longer one fails its sample with E_MISMATCH
         /// ```
         /// "label=cls" is the field "cls" as the tensor "label"
         tensors: *const c_char,
-        /// At most 64 fields of any kind for bzna_batch_bytes, by name, with commas between them. A field that has the
-        /// name of a tensor of every batch, such as "index", can be had in no other way. "text=note" is the field
-        /// "note" under the name "text". Of several fields of one name, as in "text=caption,text=note", it is the first
-        /// that a sample has
+        /// At most 64 fields of any kind for bzna_batch_bytes, by name, with commas between them. This is the only way
+        /// to read a field that has the name of a tensor of every batch, such as "index". "text=note" is the field
+        /// "note" under the name "text". If several fields have one name, as in "text=caption,text=note", the first
+        /// that a sample has is used
         bytes: *const c_char,
         /// Tensors that make fills in: an array of at most 32
         made: *const bzna_made,
@@ -1985,16 +1987,16 @@ structs! {
 
     /// Advanced, used with slow or failing storage: how samples are read.
     struct bzna_loader_read {
-        /// Threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. Where nothing is
-        /// decoded, or all samples lie in memory and batches go to the host, the default is none: decoder threads read.
+        /// Threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. If nothing is
+        /// decoded, or all samples are in memory and batches on the host, the default is none: decoder threads read.
         /// Raise it if each read waits long, as on network storage
         threads: u32,
         /// Samples read before they are decoded, at most 65536. Default: 2 for each decoder thread, 4 for each session,
         /// and 2; if software decodes, more while they are small: up to 1 MiB for each decoder thread, a quarter of
         /// memory_bytes, and the slots of batches in flight
         ahead_samples: u32,
-        /// Memory of all samples read ahead, in bytes; default 1 GiB. A sample that is larger fails with E_LIMIT. Those
-        /// that lie in memory of the caller take none
+        /// Memory of all samples read ahead, in bytes; default 1 GiB. A sample that is larger fails with E_LIMIT.
+        /// Samples in the caller's memory need none
         memory_bytes: u64,
         /// How often a sample's read that failed with E_IO is tried again, at most 1000; default 0. Opening a data set
         /// is not tried again
@@ -2002,7 +2004,7 @@ structs! {
         /// Must be 0
         reserved0: u32,
         /// Time before the first retry, in nanoseconds, doubled for each further one; default 10 ms. A sample that
-        /// waits for it holds up neither readers nor samples that need its memory
+        /// waits for a retry blocks neither readers nor samples that need its memory
         backoff_ns: u64,
         /// Must be 0
         reserved: [u64; 8],
@@ -2012,11 +2014,11 @@ structs! {
     struct bzna_loader_decode {
         /// BZNA_DECODER_...
         decoder: u32,
-        /// Threads that decode in software, or with NVDEC what it cannot; at most 1024; default one for each processor.
-        /// Set it if several processes share a machine
+        /// Threads that decode in software, or with NVDEC the pictures that it cannot decode; at most 1024; default one
+        /// for each processor. Set it if several processes share a machine
         threads: u32,
         /// Advanced, used when a GPU waits for slow CPUs: with BZNA_DECODER_NVDEC, NVDEC decodes all JPEG that are
-        /// baseline, 4:2:0, and of a size that it takes, or opening fails. It is fastest with pictures of one size.
+        /// baseline, 4:2:0, and of a size that it supports, or opening fails. It is fastest with pictures of one size.
         /// Pixels differ by up to 4 of 255. Default: software decodes JPEG
         jpeg: u32,
         /// Advanced, used with large photographs and small outputs: 1: a JPEG that all views shrink 2-fold (4-,
@@ -2027,7 +2029,7 @@ structs! {
         /// Default 1
         jpeg_shrink_margin: f32,
         /// Advanced, used when NVDEC limits a loader and processors idle: 1: decoder threads take pictures of H.264,
-        /// H.265 and AV1 from NVDEC while bzna_loader_next waits and more of them wait for NVDEC than it can begin.
+        /// H.265 and AV1 from NVDEC while bzna_loader_next waits and more pictures wait for NVDEC than it can begin.
         /// Batches are the same: chapter 11. Needs errors.on_error BZNA_ON_ERROR_FILL
         hybrid: u32,
         /// Must be 0
@@ -2048,7 +2050,7 @@ structs! {
     struct bzna_loader_pipeline {
         /// Batches being filled, ready, on loan, or released and still read on the device; at most 64; default 3
         batches_in_flight: u32,
-        /// Advanced, used to change augmentation during a run: 1: bzna_loader_restore takes states of runs that made
+        /// Advanced, used to change augmentation during a run: 1: bzna_loader_restore accepts states of runs that made
         /// other pixels, too
         restore_any_pixels: u32,
         /// Advanced, used on machines with several sockets: thread i runs on processor cpus\[i % cpu_count\]: decoders,
@@ -2111,8 +2113,8 @@ structs! {
         augment: bzna_loader_augment,
     }
 
-    /// A tensor: of a batch, or of what a loader yields. Elements are densely packed, the last dimension first in
-    /// memory.
+    /// A tensor of a batch, or of the batches that a loader yields. Elements are densely packed, the last dimension
+    /// first in memory.
     struct bzna_tensor {
         /// Set by the call: how many bytes were filled
         struct_size: u32,
@@ -2127,7 +2129,7 @@ structs! {
         /// Elements along each dimension, the outermost one first
         shape: [i64; 6],
         /// The loader's; valid until the batch is released. A device address if device is CUDA: void * as in DLPack, so
-        /// that host code reads host tensors without a cast. NULL in what a loader yields
+        /// that host code reads host tensors without a cast. NULL if it describes a loader's batches
         data: *mut c_void,
         /// Bytes at data
         bytes: u64,
@@ -2137,7 +2139,7 @@ structs! {
         reserved: [u64; 4],
     }
 
-    /// One batch, as it lies in memory until it is released. Arrays have an element for each slot, and lie on the host.
+    /// One batch, as it is in memory until it is released. Arrays have an element for each slot, and are on the host.
     struct bzna_batch_info {
         /// Set by the call: how many bytes were filled
         struct_size: u32,
@@ -2151,7 +2153,7 @@ structs! {
         /// ```text
         /// NCHW               {batch, channels, height, width}
         /// NHWC               {batch, height, width, channels}
-        /// several views      {views, batch, ...}: what stands above, once for each view
+        /// several views      {views, batch, ...}: the shape above, once for each view
         /// several slices     data is the first slice's: slice_data has all of them
         /// without pictures   data is NULL, bytes is 0, and there is no name; shape[0] says how many
         ///                    samples a batch has room for
@@ -2161,10 +2163,10 @@ structs! {
         layout: u32,
         /// 1: no batch of this epoch comes after it
         last_of_epoch: u32,
-        /// That image lies in
+        /// That image consists of
         slices: u32,
-        /// Of the loader's pipeline.batches_in_flight, how many are on loan now, this one included. One that was
-        /// released is, as long as DLPack tensors of it are out. 0 after fork
+        /// How many of the loader's pipeline.batches_in_flight are on loan now, this one included. A released batch
+        /// stays on loan as long as DLPack tensors of it exist. 0 after fork
         on_loan: u32,
         /// From order.first_epoch on
         epoch: u64,
@@ -2180,10 +2182,10 @@ structs! {
         status: *const bzna_status,
         /// The CUstream on which the image is finished (chapter 11); NULL of a batch on the host
         stream: *mut c_void,
-        /// What policies drew: BZNA_OPERATIONS_MAX for each view of each slot. Those of view v of a slot begin at
-        /// operations\[(slot * operation_views + v) * BZNA_OPERATIONS_MAX\], and operation_counts\[slot *
+        /// What policies drew: BZNA_OPERATIONS_MAX for each view of each slot. The operations of view v of a slot begin
+        /// at operations\[(slot * operation_views + v) * BZNA_OPERATIONS_MAX\], and operation_counts\[slot *
         /// operation_views + v\] says how many there are; 0 if the sample failed. The views of the first output come
-        /// first, then those of the second, and so on. NULL without policies. The geometry is in the tensor "geometry":
+        /// first, then the second output's, and so on. NULL without policies. The geometry is in the tensor "geometry":
         /// fields.geometry
         operations: *const bzna_drawn,
         /// NULL without policies
@@ -2192,7 +2194,7 @@ structs! {
         operation_views: u32,
         /// Slots of each slice: slice i begins with i * slice_slots
         slice_slots: u32,
-        /// Where each of the slices lies, on the device if the batch is there; the loader's, or the caller's of
+        /// The address of each slice, on the device if the batch is there; the loader's, or the caller's of
         /// output.buffers
         slice_data: *const *mut c_void,
     }
@@ -2219,14 +2221,14 @@ structs! {
         read_ahead: u32,
         /// Of this rank in a whole epoch, from its start; padding is not counted
         samples_per_epoch: u64,
-        /// Of this rank in a whole epoch, from its start. With BZNA_ORDER_GIVEN, both are those of the epoch that the
-        /// next batch is of, and 0 if its list was not given yet
+        /// Of this rank in a whole epoch, from its start. With BZNA_ORDER_GIVEN, both numbers are of the epoch of the
+        /// next batch, and 0 if its list was not given yet
         batches_per_epoch: u64,
         /// Such as "libavcodec 59.37.100"
         decoder_name: [c_char; 64],
-        /// Why this decoder, and not the other
+        /// Why the loader uses this decoder
         decoder_reason: [c_char; 128],
-        /// What is decoded of each sample: the field's name
+        /// The field of each sample that is decoded
         image_field: [c_char; 32],
         /// Why that field
         image_field_reason: [c_char; 96],
@@ -2279,7 +2281,8 @@ structs! {
         failed_other: u64,
         /// Attempts at a replacement, by errors.on_error
         replaced: u64,
-        /// Reads that were tried again, and samples that were made again for want of memory, a thread or the device
+        /// Reads that were tried again, and samples that were made again because memory, a thread or the device was
+        /// lacking
         retries: u64,
         /// That samples which are read ahead hold now
         read_memory_bytes: u64,
@@ -2296,7 +2299,7 @@ structs! {
         /// To another frame size; constant in steady state
         decoders_reconfigured: u64,
         /// The context's sessions that ended, because there was no memory for their decoders. If 32 driver calls in a
-        /// row fail with a codec, software decodes it from then on, and sessions go on with others
+        /// row fail with a codec, software decodes it from then on, and sessions continue with other codecs
         sessions_lost: u64,
         /// How often a thread, the consumer's or one of the library's, found the loader's lock taken by another.
         /// Threads that wait for work do not count
@@ -2306,7 +2309,7 @@ structs! {
         /// The time that all of this was counted over
         elapsed_ns: u64,
         /// JPEGs that were decoded at their full size, though all views shrink them so much that decode.jpeg_shrink
-        /// would have had them decoded at 1/2 or less
+        /// would decode them at 1/2 or less
         samples_shrinkable: u64,
         /// limiting_stage in a sentence: how busy it was, and which setting would change that, such as "reading:
         /// decoders wait for it 92 % of the time; ... (read.threads: 1 now)"
@@ -2322,8 +2325,8 @@ structs! {
         first_failed_message: [c_char; 488],
     }
 
-    /// Where a run stands: 128 bytes of plain data without pointers, to be saved with a model's checkpoint.
-    /// bzna_loader_save fills it in, and bzna_loader_restore takes it. Its numbers have the byte order of the machine
+    /// The position of a run: 128 bytes of plain data without pointers, to be saved with a model's checkpoint.
+    /// bzna_loader_save fills it in, and bzna_loader_restore reads it. Its numbers have the byte order of the machine
     /// that saved it; a machine of the other order restores it, too.
     struct bzna_loader_state {
         /// 128
@@ -2332,24 +2335,26 @@ structs! {
         version: u32,
         /// Order.seed
         seed: u64,
-        /// That is under way
+        /// That has begun
         epoch: u64,
         /// Samples of its order already delivered, to all ranks
         position: u64,
         /// Of data set and indices
         fingerprint: u64,
-        /// Of an epoch, for all ranks together; with BZNA_ORDER_GIVEN of the epoch under way, and 0 at the start of one
+        /// Of an epoch, for all ranks together; with BZNA_ORDER_GIVEN of the epoch that has begun, and 0 at the start
+        /// of one
         sample_count: u64,
         /// The first epoch that is not delivered
         end_epoch: u64,
         /// BZNA_ORDER_...
         order: u32,
-        /// a hash of all other members; 0, which is not compared, of a state whose position the program has set itself
+        /// a hash of all other members. A program that has set the position itself sets it to 0, which is not compared
         check: u32,
-        /// a hash of what fixes pixels: sizes, warp, colors, which picture. Not of dtype, layout, batch size or threads
+        /// a hash of the settings that determine pixels: sizes, warp, colors, which picture; not dtype, layout, batch
+        /// size or threads
         pixels: u64,
-        /// a hash of the list that the epoch under way was given, of BZNA_ORDER_GIVEN; 0 with other orders, and at the
-        /// start of an epoch, which then takes any list
+        /// BZNA_ORDER_GIVEN: a hash of the list of the epoch that has begun; 0 with other orders, and at the start of
+        /// an epoch, which then accepts any list
         list: u64,
         /// 0
         reserved: [u64; 6],
@@ -2365,8 +2370,9 @@ structs! {
         /// Passed to the functions; the caller's until close
         user: *mut c_void,
         /// Writes all size bytes of src at byte offset. Returns BZNA_OK, or a negative number, which becomes the
-        /// native_code of E_IO. The writer appends, and at the end goes back to patch 8 bytes, which mark the archive
-        /// as finished. A sink whose archives shall survive a loss of power flushes before that what was written.
+        /// native_code of E_IO. The writer appends, and at the end overwrites 8 bytes, which mark the archive as
+        /// finished. A sink whose archives shall survive a loss of power flushes what was written before it overwrites
+        /// those.
         write_at: Option<unsafe extern "C" fn(user: *mut c_void, offset: u64, src: *const c_void, size: u64) -> bzna_status>,
         /// Releases what the sink holds. Called exactly once, by bzna_writer_close, and never if bzna_writer_open_sink
         /// failed. May be NULL.
@@ -2415,11 +2421,11 @@ structs! {
         /// Its thumbnail. NULL: the image itself serves if its frame is at most 512x512 pixels, else the sample has no
         /// thumbnail
         thumb: *const bzna_image,
-        /// The class number, written here and in the index: any but BZNA_TARGET_NONE. Where has_target is 0, it must be
-        /// 0 or BZNA_TARGET_NONE
+        /// The class number, written here and in the index: any but BZNA_TARGET_NONE. If has_target is 0, it must be 0
+        /// or BZNA_TARGET_NONE
         target: i64,
-        /// 1: the sample has a target. 0: it has none, which changes nothing for the others: if any sample has a
-        /// target, the index of targets says BZNA_TARGET_NONE of those without
+        /// 1: the sample has a target. 0: it has none. If any sample has a target, the index of targets has
+        /// BZNA_TARGET_NONE for samples without one
         has_target: u32,
         /// Fields at fields
         field_count: u32,
@@ -2578,7 +2584,7 @@ extern "C" {
     pub fn bzna_error_init(error: *mut bzna_error, struct_size: usize);
     /// Returns the name of status, such as "BZNA_E_BOX", or "BZNA_?" for a number that this version does not know.
     pub fn bzna_status_name(status: bzna_status) -> *const c_char;
-    /// Returns what status means in English, such as "a box contradicts the format".
+    /// Returns the meaning of status in English, such as "a box contradicts the format".
     pub fn bzna_status_text(status: bzna_status) -> *const c_char;
     /// Returns BZNA_VERSION of the library that runs, which may differ from that of this header.
     pub fn bzna_version() -> u32;
@@ -2586,30 +2592,30 @@ extern "C" {
     pub fn bzna_source_init(source: *mut bzna_source, struct_size: usize);
     /// Clears image and sets its struct_size, in bytes: pass sizeof \*image.
     pub fn bzna_image_init(image: *mut bzna_image, struct_size: usize);
-    /// Copies an image as a stream of its own, which other decoders take.
+    /// Copies an image as a stream of its own, which other decoders can decode.
     pub fn bzna_image_annexb(image: *const bzna_image, dst: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
-    /// Says what a coded picture is, without decoding it: for codecs whose pictures are made of such, as HEIF's grids
-    /// are.
+    /// Fills in the properties of a coded picture, without decoding it: for codecs whose pictures consist of coded
+    /// pictures, as HEIF's grids do.
     pub fn bzna_image_inspect(image: *const bzna_image, shape: *mut bzna_codec_shape, err: *mut bzna_error) -> bzna_status;
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_context_config_init(config: *mut bzna_context_config, struct_size: usize);
-    /// Makes a context. config has its settings; it is copied, and NULL stands for all defaults. \*out becomes the
-    /// context, to be closed with bzna_context_close.
+    /// Makes a context. config has its settings; it is copied, and NULL means all defaults. \*out becomes the context,
+    /// to be closed with bzna_context_close.
     pub fn bzna_context_open(config: *const bzna_context_config, out: *mut *mut bzna_context, err: *mut bzna_error) -> bzna_status;
     /// Closes context; NULL does nothing.
     pub fn bzna_context_close(context: *mut bzna_context) -> bzna_status;
     /// Describes the device of context, and makes it ready for work if it was not.
     pub fn bzna_context_device_info(context: *mut bzna_context, info: *mut bzna_device_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    /// Says what NVDEC of the context's device can do with one kind of picture, and what came of its self-check, once a
-    /// picture of that kind was decoded.
+    /// Describes how NVDEC of the context's device handles one kind of picture, and the result of its self-check, once
+    /// a picture of that kind was decoded.
     pub fn bzna_context_codec_info(context: *mut bzna_context, codec: u32, chroma_format: u32, depth: u32, info: *mut bzna_codec_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_dataset_config_init(config: *mut bzna_dataset_config, struct_size: usize);
-    /// Opens what path names, and finds out by its content what it is.
+    /// Opens the file or folder that path names, and detects its kind by its content.
     pub fn bzna_dataset_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
-    /// Opens several paths as one data set, in which they lie end to end.
+    /// Opens several paths as one data set, one after the other.
     pub fn bzna_dataset_open_list(context: *mut bzna_context, paths: *const *const c_char, count: u32, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
-    /// Opens a file that lies in memory.
+    /// Opens a file in memory.
     pub fn bzna_dataset_open_memory(context: *mut bzna_context, bytes: *const c_void, size: usize, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Opens a file that the caller's functions read.
     pub fn bzna_dataset_open_source(context: *mut bzna_context, source: *const bzna_source, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
@@ -2622,9 +2628,9 @@ extern "C" {
     pub fn bzna_dataset_range(dataset: *mut bzna_dataset, first: u64, count: u64, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Returns how many samples dataset has; 0 for NULL.
     pub fn bzna_dataset_count(dataset: *const bzna_dataset) -> u64;
-    /// Returns how many samples one part of dataset has: a file of several, or a range of one.
+    /// Returns how many samples one part of dataset has: one of its files, or a range of one.
     pub fn bzna_dataset_part_count(dataset: *const bzna_dataset, part: u32) -> u64;
-    /// Says what dataset is as a whole. info is filled in, up to struct_size bytes: pass sizeof \*info.
+    /// Describes dataset as a whole. info is filled in, up to struct_size bytes: pass sizeof \*info.
     pub fn bzna_dataset_get_info(dataset: *const bzna_dataset, info: *mut bzna_dataset_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Describes one field of the samples of dataset. field is its number, from 0. info is filled in, up to struct_size
     /// bytes: pass sizeof \*info.
@@ -2632,7 +2638,7 @@ extern "C" {
     /// Describes one track of the first file of dataset. track is its number, from 0. info is filled in, up to
     /// struct_size bytes: pass sizeof \*info.
     pub fn bzna_dataset_track_info(dataset: *const bzna_dataset, track: u32, info: *mut bzna_track_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    /// Says where sample number index of dataset lies, and what it holds.
+    /// Says where sample number index of dataset is, and what it holds.
     pub fn bzna_dataset_sample(dataset: *const bzna_dataset, index: u64, sample: *mut bzna_sample_ref, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Sets \*target to the target of sample number index of dataset, or to BZNA_TARGET_NONE if it has none.
     pub fn bzna_dataset_target(dataset: *const bzna_dataset, index: u64, target: *mut i64, err: *mut bzna_error) -> bzna_status;
@@ -2642,7 +2648,7 @@ extern "C" {
     pub fn bzna_dataset_field(dataset: *const bzna_dataset, index: u64, field: *const c_char, buffer: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
     /// Reads a sample and finds one image in it, for bzna_decoder_decode or a writer.
     pub fn bzna_dataset_read_image(dataset: *const bzna_dataset, index: u64, field: *const c_char, buffer: *mut c_void, capacity: usize, image: *mut bzna_image, err: *mut bzna_error) -> bzna_status;
-    /// Says where an image of a sample lies, and what its container says of it.
+    /// Says where an image of a sample is, and how its container describes it.
     pub fn bzna_dataset_image_info(dataset: *const bzna_dataset, index: u64, field: *const c_char, info: *mut bzna_image_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Clears provider and sets its struct_size, in bytes: pass sizeof \*provider.
     pub fn bzna_provider_init(provider: *mut bzna_provider, struct_size: usize);
@@ -2665,7 +2671,7 @@ extern "C" {
     pub fn bzna_order_permute(seed: u64, epoch: u64, count: u64, position: u64) -> u64;
     /// Finds where a box of the picture is in the output.
     pub fn bzna_geometry_box(geometry: *const bzna_geometry, area: *const f64, out: *mut f64) -> u32;
-    /// Clears transform, writes out the identities that zeros stand for (homography, color, scale), and sets its
+    /// Clears transform, writes out the identities that zeros mean (homography, color, scale), and sets its
     /// struct_size, in bytes: pass sizeof \*transform.
     pub fn bzna_transform_init(transform: *mut bzna_transform, struct_size: usize);
     /// Warps one picture on the caller's thread.
@@ -2680,7 +2686,7 @@ extern "C" {
     pub fn bzna_loader_config_init(config: *mut bzna_loader_config, struct_size: usize);
     /// Checks the config, allocates everything and starts the threads.
     pub fn bzna_loader_open(context: *mut bzna_context, dataset: *mut bzna_dataset, config: *const bzna_loader_config, out: *mut *mut bzna_loader, err: *mut bzna_error) -> bzna_status;
-    /// Stops the threads of loader, and lets go of its data set; NULL does nothing.
+    /// Stops the threads of loader, and releases its data set; NULL does nothing.
     pub fn bzna_loader_close(loader: *mut bzna_loader) -> bzna_status;
     /// Takes the next batch, in order.
     pub fn bzna_loader_next(loader: *mut bzna_loader, timeout_ns: i64, batch: *mut *mut bzna_batch, err: *mut bzna_error) -> bzna_status;
@@ -2689,26 +2695,27 @@ extern "C" {
     /// Ends all waiting for batches of loader, now and later, with E_STOPPED, until bzna_loader_reset or
     /// bzna_loader_restore.
     pub fn bzna_loader_stop(loader: *mut bzna_loader, err: *mut bzna_error) -> bzna_status;
-    /// Goes to the start of an epoch (set_epoch elsewhere), whatever is under way.
+    /// Moves to the start of an epoch (set_epoch in other libraries), whatever epoch has begun.
     pub fn bzna_loader_reset(loader: *mut bzna_loader, epoch: u64, err: *mut bzna_error) -> bzna_status;
-    /// Says where the run of loader stands after the last batch that was delivered. state is filled in; struct_size is
-    /// its size in bytes: pass sizeof \*state.
+    /// Saves the position of the run of loader after the last batch that was delivered. state is filled in; struct_size
+    /// is its size in bytes: pass sizeof \*state.
     pub fn bzna_loader_save(loader: *mut bzna_loader, state: *mut bzna_loader_state, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    /// Goes on from a state.
+    /// Continues from a state.
     pub fn bzna_loader_restore(loader: *mut bzna_loader, state: *const bzna_loader_state, err: *mut bzna_error) -> bzna_status;
-    /// Says what loader yields, and with what. info is filled in, up to struct_size bytes: pass sizeof \*info.
+    /// Describes the batches, threads and decoder of loader. info is filled in, up to struct_size bytes: pass sizeof
+    /// \*info.
     pub fn bzna_loader_get_info(loader: *mut bzna_loader, info: *mut bzna_loader_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    /// Gives the config of loader with its defaults filled in: what members that were 0 stand for here.
+    /// Gives the config of loader with its defaults filled in: the values that members of 0 mean here.
     pub fn bzna_loader_get_config(loader: *mut bzna_loader, config: *mut bzna_loader_config, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    /// Says what loader has counted since it was opened. stats is filled in, up to struct_size bytes: pass sizeof
+    /// Gives the counts of loader since it was opened. stats is filled in, up to struct_size bytes: pass sizeof
     /// \*stats.
     pub fn bzna_loader_statistics(loader: *mut bzna_loader, stats: *mut bzna_statistics, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    /// Says what a loader has counted between two calls of bzna_loader_statistics, such as in an epoch, and what
-    /// limited it in that time.
+    /// Gives the counts of a loader between two calls of bzna_loader_statistics, such as in an epoch, and the stage
+    /// that limited it in that time.
     pub fn bzna_statistics_since(later: *const bzna_statistics, earlier: *const bzna_statistics, since: *mut bzna_statistics, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Describes one tensor of a full batch; its data is NULL.
     pub fn bzna_loader_tensor(loader: *mut bzna_loader, number: u32, tensor: *mut bzna_tensor, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    /// Describes batch as it lies in memory. info is filled in, up to struct_size bytes: pass sizeof \*info.
+    /// Describes batch as it is in memory. info is filled in, up to struct_size bytes: pass sizeof \*info.
     pub fn bzna_batch_get_info(batch: *const bzna_batch, info: *mut bzna_batch_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Describes one tensor of a batch.
     pub fn bzna_batch_tensor(batch: *const bzna_batch, name: *const c_char, tensor: *mut bzna_tensor, struct_size: usize, err: *mut bzna_error) -> bzna_status;

@@ -30,8 +30,8 @@ impl LoaderBuilder<'_> {
     }
 
     /// `output.views`: Advanced, used in contrastive learning: views of each sample, at most 64 in all outputs. Default
-    /// 1, or in an output without a warp of its own as many as the first output has, which is the only other value
-    /// there. View n has the random numbers that are forked with n
+    /// 1; in an output without a warp of its own, as many as the first output has, and no other number is allowed. View
+    /// n has the random numbers that are forked with n
     pub fn views(mut self, views: u32) -> Self {
         self.config.output.views = views;
         self
@@ -93,9 +93,9 @@ impl LoaderBuilder<'_> {
         self
     }
 
-    /// `read.threads`: threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. Where
-    /// nothing is decoded, or all samples lie in memory and batches go to the host, the default is none: decoder
-    /// threads read. Raise it if each read waits long, as on network storage
+    /// `read.threads`: threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. If
+    /// nothing is decoded, or all samples are in memory and batches on the host, the default is none: decoder threads
+    /// read. Raise it if each read waits long, as on network storage
     pub fn reader_threads(mut self, threads: u32) -> Self {
         self.config.read.threads = threads;
         self
@@ -110,7 +110,7 @@ impl LoaderBuilder<'_> {
     }
 
     /// `read.memory_bytes`: memory of all samples read ahead, in bytes; default 1 GiB. A sample that is larger fails
-    /// with E_LIMIT. Those that lie in memory of the caller take none
+    /// with E_LIMIT. Samples in the caller's memory need none
     pub fn read_memory_bytes(mut self, memory_bytes: u64) -> Self {
         self.config.read.memory_bytes = memory_bytes;
         self
@@ -122,15 +122,15 @@ impl LoaderBuilder<'_> {
         self
     }
 
-    /// `decode.threads`: threads that decode in software, or with NVDEC what it cannot; at most 1024; default one for
-    /// each processor. Set it if several processes share a machine
+    /// `decode.threads`: threads that decode in software, or with NVDEC the pictures that it cannot decode; at most
+    /// 1024; default one for each processor. Set it if several processes share a machine
     pub fn threads(mut self, threads: u32) -> Self {
         self.config.decode.threads = threads;
         self
     }
 
     /// `decode.jpeg`: Advanced, used when a GPU waits for slow CPUs: with BZNA_DECODER_NVDEC, NVDEC decodes all JPEG
-    /// that are baseline, 4:2:0, and of a size that it takes, or opening fails. It is fastest with pictures of one
+    /// that are baseline, 4:2:0, and of a size that it supports, or opening fails. It is fastest with pictures of one
     /// size. Pixels differ by up to 4 of 255. Default: software decodes JPEG
     pub fn jpeg_decoder(mut self, jpeg: DecodeWith) -> Self {
         self.config.decode.jpeg = jpeg as u32;
@@ -153,7 +153,7 @@ impl LoaderBuilder<'_> {
     }
 
     /// `decode.hybrid`: Advanced, used when NVDEC limits a loader and processors idle: 1: decoder threads take pictures
-    /// of H.264, H.265 and AV1 from NVDEC while bzna_loader_next waits and more of them wait for NVDEC than it can
+    /// of H.264, H.265 and AV1 from NVDEC while bzna_loader_next waits and more pictures wait for NVDEC than it can
     /// begin. Batches are the same: chapter 11. Needs errors.on_error BZNA_ON_ERROR_FILL
     pub fn hybrid(mut self, hybrid: bool) -> Self {
         self.config.decode.hybrid = u32::from(hybrid);
@@ -179,8 +179,8 @@ impl LoaderBuilder<'_> {
         self
     }
 
-    /// `pipeline.restore_any_pixels`: Advanced, used to change augmentation during a run: 1: bzna_loader_restore takes
-    /// states of runs that made other pixels, too
+    /// `pipeline.restore_any_pixels`: Advanced, used to change augmentation during a run: 1: bzna_loader_restore
+    /// accepts states of runs that made other pixels, too
     pub fn restore_any_pixels(mut self) -> Self {
         self.config.pipeline.restore_any_pixels = 1;
         self
@@ -256,7 +256,7 @@ impl ContextConfig {
     }
 
     /// `decode_memory_bytes`: Advanced, used when a large model shares the GPU: device memory for the surfaces of the
-    /// decoders of all sessions, in bytes. The driver takes more memory for each decoder, and does not say how much.
+    /// decoders of all sessions, in bytes. The driver uses more memory for each decoder, and does not report how much.
     /// Default: an eighth of the device's memory. With little memory, there are fewer decoders, and they change frame
     /// sizes. With none, a session ends
     pub fn decode_memory_bytes(mut self, decode_memory_bytes: u64) -> Self {
@@ -273,7 +273,7 @@ impl ContextConfig {
     }
 
     /// `codecs`: Advanced, used with files from strangers: BZNA_ALLOW_... of the codecs that may be decoded. A picture
-    /// of another one fails before a decoder sees it (E_CODEC): chapter 8. Default: all
+    /// of another codec fails before a decoder sees it (E_CODEC): chapter 8. Default: all
     pub fn codecs(mut self, codecs: u32) -> Self {
         self.config.codecs = codecs;
         self
