@@ -1,5 +1,5 @@
 # Benzina in C. `make deps demo` on a fresh Debian or Ubuntu runs the main job, `make deps test` the tests. Products
-# go to build/. What is installed decides what is built; `make` prints it.
+# go to build/. The installed packages decide which parts are built; `make` prints them.
 
 # From another folder, as make -f ../Makefile, make goes to the sources.
 SOURCES := $(dir $(lastword $(MAKEFILE_LIST)))
@@ -24,12 +24,12 @@ BUILD    ?= build
 PREFIX   ?= /usr/local
 # where libraries are installed, as /usr/lib/x86_64-linux-gnu
 LIBDIR   ?= $(PREFIX)/lib
-# What gcc takes for this, in time and memory, and what less costs: tests/BENCHMARKS.md, "Compiling the library".
+# tests/BENCHMARKS.md, "Compiling the library", has the time and memory that gcc needs, and the rates with less.
 OPT      ?= -O3
-# -g1: what backtraces show. Variables, too (-ggdb), make the library's compiling take half as long again.
+# -g1: enough for backtraces. Compiling with variables, too (-ggdb), takes 1.5 times as long.
 CFLAGS   ?= $(OPT) -g1
 SANITIZE ?=
-# -Werror where .ci/run builds: another compiler may warn of what is no fault, and stop nobody.
+# -Werror only in .ci/run: warnings of another compiler about correct code must not stop a build.
 WERROR   ?=
 WARN      = -Wall -Wextra -Wpedantic -Wconversion -Wshadow $(WERROR)
 export WERROR
@@ -80,7 +80,7 @@ DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev
 deps:
 	@sh tests/make/deps.sh $(DEPS) $(if $(filter test test-all asan tsan fuzz,$(MAKECMDGOALS)),$(DEPS_TEST))
 
-# A second make makes the goals beside deps when deps has finished, so that it sees what is installed, also with -j.
+# A second make makes the goals after deps when deps has finished, so that it sees the installed packages, also with -j.
 AFTER_DEPS := $(if $(filter deps,$(MAKECMDGOALS)),$(filter-out deps,$(MAKECMDGOALS)))
 ifneq ($(AFTER_DEPS),)
 .PHONY: $(AFTER_DEPS) after-deps
@@ -150,8 +150,8 @@ endif
 ifeq ($(HAVE_JPEG),yes)
 TOOL_CFLAGS += -DBZNA_JPEG $(shell pkg-config --cflags libjpeg)
 endif
-# What each file of examples/formats needs, by pkg-config; without it, its kind of pictures is refused by name.
-# In the order of the vendored CMakeLists.txt.
+# The packages that each file of examples/formats needs, by pkg-config. Without one, its kind of pictures is refused,
+# and the message names the package. In the order of the vendored CMakeLists.txt.
 FORMATS_LIBRARIES = STILLS:libavcodec,libavutil TIFF:libtiff-4 JPEG2000:libopenjp2 JXL:libjxl
 HAVE_STILLS      := $(HAVE_AVCODEC)
 FORMATS_REQUIRES := $(foreach f,$(FORMATS_LIBRARIES),$(if $(HAVE_$(firstword $(subst :, ,$f))),$\
@@ -235,7 +235,8 @@ $(BUILD)/benzina.o: benzina.c benzina.h benzina_kernels.cu $(PTX) | $(BUILD)
 $(BUILD)/libbenzina.a: $(BUILD)/benzina.o
 	rm -f $@ && $(AR) rcs $@ $<
 
-# Symbols have a version where the linker knows of such, so that programs of two versions of the library find their own.
+# Symbols have a version if the linker supports versions, so that programs of two versions of the library find their
+# own.
 VERSIONED := $(if $(filter Linux FreeBSD,$(shell uname -s)),-Wl$(comma)--version-script=$(BUILD)/benzina.map)
 $(BUILD)/libbenzina.so: $(BUILD)/benzina.o
 	@printf 'BENZINA_$(SOVERSION) { global: bzna_*; local: *; };\n' > $(BUILD)/benzina.map
@@ -243,7 +244,7 @@ $(BUILD)/libbenzina.so: $(BUILD)/benzina.o
 	    -o $@.$(VERSION) $< $(LIBS)
 	ln -sf libbenzina.so.$(VERSION) $@.$(SOVERSION) && ln -sf libbenzina.so.$(SOVERSION) $@
 
-# ---- Programs: the tool, the other examples, and what the bindings load beside the library ---------------------------
+# ---- Programs: the tool, the other examples, and libraries that the bindings load ------------------------------------
 
 # Formats that the library does not know: the tool and the bindings register their codecs.
 FORMATS   = $(wildcard examples/formats/*.c)
@@ -263,7 +264,7 @@ $(BUILD)/libbenzina_formats.so: $(FORMATS_O) $(BUILD)/libbenzina.so
 	    -lbenzina $(FORMATS_LIBS)
 	ln -sf libbenzina_formats.so.$(VERSION) $@.$(SOVERSION) && ln -sf libbenzina_formats.so.$(SOVERSION) $@
 
-# What the tool and the program of streams link beside their own files.
+# Libraries that the tool and the program of streams link.
 WITH_FORMATS = $(BUILD)/libbenzina_formats.a $(BUILD)/libbenzina.a
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
@@ -277,7 +278,8 @@ $(BUILD)/bzna: $(TOOL) $(wildcard examples/bzna/*.h) $(FORMATS_H) $(STREAM) $(ST
 $(BUILD)/decode_batch: examples/decode_batch.c examples/example.h benzina.h $(BUILD)/libbenzina.a
 	$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ examples/decode_batch.c $(BUILD)/libbenzina.a $(LIBS)
 
-$(BUILD)/stream: examples/stream/stream_main.c examples/example.h $(FORMATS_H) $(STREAM) $(STREAM_H) benzina.h $(WITH_FORMATS)
+$(BUILD)/stream: examples/stream/stream_main.c examples/example.h $(FORMATS_H) $(STREAM) $(STREAM_H) benzina.h \
+              $(WITH_FORMATS)
 	$(CC) $(BASE_CFLAGS) -Iexamples/formats $(STREAM_CFLAGS) $(LDFLAGS) -o $@ examples/stream/stream_main.c $(STREAM) \
 	    $(WITH_FORMATS) $(STREAM_LIBS) $(FORMATS_LIBS) $(LIBS)
 
@@ -288,7 +290,7 @@ $(STREAM_O): $(BUILD)/%.o: examples/stream/%.c $(STREAM_H) $(FORMATS_H) benzina.
 $(BUILD)/libbenzina_stream.a: $(STREAM_O)
 	rm -f $@ && $(AR) rcs $@ $^
 
-# What the bindings load beside libbenzina.so.
+# Libraries that the bindings load, besides libbenzina.so.
 $(BUILD)/libbenzina_stream.so: $(STREAM_O) $(BUILD)/libbenzina_formats.so
 	@printf 'BENZINA_STREAM_$(SOVERSION) { global: bzna_stream_*; local: *; };\n' > $(BUILD)/stream.map
 	$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -shared -Wl,-soname,libbenzina_stream.so.$(SOVERSION) \
@@ -316,7 +318,7 @@ demo: all
 # ---- Tests: the suites of make test ----------------------------------------------------------------------------------
 
 .PHONY: test test-all test-julia test-distros test-ports
-# TEST=sampler, TEST="sampler pack": suites whose names have one of these in them. test-all: what takes long, too.
+# TEST=sampler, TEST="sampler pack": suites whose names contain one of these words. test-all: long suites, too.
 test test-all: what
 	@$(if $(FEWER),$(error the suites need what $(FEWER) leaves out))
 	@BUILD="$(BUILD)" CC="$(CC)" CXX="$(CXX)" SANITIZE="$(SANITIZE)" TEST="$(TEST)" PRODUCTS=all \
@@ -368,7 +370,7 @@ tsan:
 # Suites take less time to run than to optimize, but for two that calculate much themselves. The library at -Og is as
 # fast as at -O1, and takes the compiler two thirds of the time.
 TEST_OPT    = $(if $(filter %/test_ptx %/test_explorer,$@),-O2,$(if $(filter %/library.o,$@),-Og,-O0))
-# What the library waits for is less there: the fake driver takes long.
+# The library's waits are shorter there, because the fake driver is slow.
 TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(BASE_CFLAGS)) -DBENZINA_CHECK_LOCKS -DBZI_NVDEC_DEADLINE_NS=3000000000u \
               -DBZI_LOOK_NS=50000000u
 
@@ -378,7 +380,7 @@ $(FAKES): tests/fake/build.sh tests/fake/fake.h tests/fake/fake_cuda.c tests/fak
               benzina_kernels.cu
 	sh tests/fake/build.sh $(BUILD)/tests/fake $(CC) $(SANITIZE)
 
-# What suites link: the library without static functions. tests/unit/library.h says who includes its header.
+# The library that suites link, without static functions. tests/unit/library.h says who includes its header.
 LIBRARY  = $(BUILD)/tests/library
 $(LIBRARY)/library.h $(LIBRARY)/library.c: $(LIBRARY)/library.%: tests/make/library.awk benzina.c benzina_kernels.cu
 	@mkdir -p $(@D)
@@ -391,8 +393,8 @@ SUITE_H = $(LIBRARY)/suite.h
 $(SUITE_H).gch: $(LIBRARY)/library.h benzina.h $(PTX)
 	printf '\043include "library.h"\n' > $(SUITE_H)
 	$(CC) $(TEST_CFLAGS) -DTEST_LINKED $(AV_CFLAGS) $(CUDA_CFLAGS) -x c-header -c -o $@ $(SUITE_H)
-# Some suites stand between the library and the system: its calls of these, by whatever name a file offset of 64 bits
-# gives them, come to functions of the suite, as test_pread. Its own calls do not.
+# Some suites replace functions of the system: the library's calls of these functions, also under the names for file
+# offsets of 64 bits, call functions of the suite, such as test_pread. The suite's own calls do not.
 CALLS_driver     = dlopen dlsym pthread_create pthread_mutex_init pthread_cond_init
 # that suite skips itself under a sanitizer, and elsewhere than on x86-64 with glibc
 ifneq ($(if $(SANITIZE),,$(filter x86_64%gnu,$(shell $(CC) -dumpmachine))),)
@@ -421,7 +423,7 @@ $(LIBRARY)/test_faults.data.o: $(BUILD)/formats/data.o
 	objcopy --redefine-syms=$@.calls $< $@
 $(BUILD)/tests/test_faults: $(LIBRARY)/test_faults.data.o
 
-# One test binary. Suites ON_FAKE find the fake driver beside them.
+# One test binary. Suites ON_FAKE find the fake driver in their folder.
 ON_FAKE     = %_nvdec %_device %_devices %_driver %_sessions %_soak %_races %_threads %_limits %_nvparser
 TEST_RPATH  = $(if $(filter $(ON_FAKE),$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake')
 TEST_HEADER = $(if $(filter %_ptx %_explorer,$@),,-Winvalid-pch -include $(SUITE_H))
@@ -480,7 +482,7 @@ fuzz fuzz-long fuzz-pack: $(PTX) $(BUILD)/libbenzina.a | $(BUILD)
 	    $(if $(filter fuzz,$@),run $(SECONDS),$(@:fuzz-%=%))
 
 # gcc -fanalyzer, clang-tidy and cppcheck over the library, the tool and the formats: four minutes on two cores. What
-# they report and is no fault stands with its reason in tests/make/analysis.txt. ANALYZE=--quick: cppcheck without the
+# they report and is no fault is in tests/make/analysis.txt with its reason. ANALYZE=--quick: cppcheck without the
 # library.
 analyze: $(PTX)
 	@python3 tests/make/analyze.py $(ANALYZE) -std=c11 -I. $(AV_CFLAGS) $(CUDA_CFLAGS) $(TOOL_CFLAGS) $(STREAM_CFLAGS) \
@@ -536,15 +538,15 @@ bench-model: $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so
 	@LD_LIBRARY_PATH=$(BUILD)/bench BENZINA_NVDEC_CHECK=0 $(BUILD)/bench/sessions --model tests/data/mini_h265.bzna 1
 # This library compared with torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them, on one SET of
 # pictures or on all; and what each codec of bzna pack costs. PICTURES=DIR: class folders of JPEG files instead of
-# pictures that are made. Their settings stand at the top of the scripts.
+# pictures that are made. Their settings are described at the top of the scripts.
 PYTHON ?= python3
 bench-peers: $(if $(filter yes,$(HAVE_JPEG)),$(BUILD)/bench/jpeg)
 bench-peers bench-codecs: all
 	@BUILD="$(BUILD)" SET="$(SET)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" \
 	    DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" CHART="$(CHART)" $(PYTHON) tests/bench/$(subst -,_,$@).py
-# What RandAugment and erasing cost compared with the crop that they follow, by processor time, and that recipe
-# compared with those of torchvision and DALI, as far as PYTHON has them. PICTURES=DIR: class folders of JPEG files.
-# SHORT=1: fewer rounds.
+# What RandAugment and erasing cost compared with the crop that they follow, by processor time, and that recipe compared
+# with those of torchvision and DALI, as far as PYTHON has them. PICTURES=DIR: class folders of JPEG files. SHORT=1:
+# fewer rounds.
 bench-augment: all $(BUILD)/bench/augment
 	@$(BUILD)/bench/augment "$(PICTURES)" $(if $(SHORT),5 1,15 1 each)
 	@BUILD="$(BUILD)" SET=recipe PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS=benzina,torchvision,dali \
@@ -556,7 +558,7 @@ results:
 	@for file in $(wildcard $(addprefix $(BUILD)/,peers/peers.json codecs/codecs.json bench/quality.json \
 	    bench/accuracy/accuracy.json train/train.json gpu/report.json)); do cp -v $$file tests/bench/results/; done
 # The loader compared with decoding alone, from 64x64 to 12 megapixels; jpeg_shrink with margins; context switches with
-# small pictures. Settings stand at the beginning of tests/bench/bench_speed.py.
+# small pictures. Settings are described at the top of tests/bench/bench_speed.py.
 bench-speed: all $(BUILD)/bench/small
 	@BUILD="$(BUILD)" PICTURES="$(PICTURES)" DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" ONLY="$(ONLY)" $(PYTHON) \
 	    tests/bench/bench_speed.py
@@ -573,8 +575,8 @@ $(BUILD)/bench/jpeg_rows: tests/bench/bench_jpeg_rows.c benzina.c benzina.h benz
 $(BUILD)/bench/jpeg: tests/bench/bench_jpeg.c
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) $$(pkg-config --cflags libjpeg) $(LDFLAGS) -o $@ $< $$(pkg-config --libs libjpeg) -lpthread
-# The rate with 1, 2, 4, 8 and 16 decoder threads, as a share of one thread's: how to read it stands in
-# tests/README.md, "On a GPU". SCALING_OPTIONS: tests/bench/bench_scaling.c.
+# The rate with 1, 2, 4, 8 and 16 decoder threads, as a share of one thread's. tests/README.md, "On a GPU", says how to
+# read it. SCALING_OPTIONS: tests/bench/bench_scaling.c.
 bench-scaling: all $(BUILD)/bench/bench_scaling
 	@[ -d $(BUILD)/bench/scaling/small ] || sh tests/make/scaling.sh data $(BUILD) $(PHOTOS) $(BUILD)/bench/scaling
 	@SCALING_PROGRAM=$(BUILD)/bench/bench_scaling sh tests/make/scaling.sh run $(BUILD)/bench/scaling $(SCALING_OPTIONS)
@@ -647,7 +649,7 @@ gpu-train: all
 	@BUILD="$(BUILD)" PYTHON="$(PYTHON)" sh tests/gpu/gpu.sh train $(TRAIN_OPTIONS)
 train-table: all
 	@BUILD="$(BUILD)" PYTHON="$(PYTHON)" sh tests/gpu/train_table.sh $(TRAIN_OPTIONS)
-# What was made of other pictures is made anew.
+# If the pictures have changed, everything is made again.
 gpu-bundle: all $(GPU_RUN)
 	@[ "$$(cat $(BUILD)/gpu/pictures_of 2>/dev/null)" = "$(PHOTOS)" ] || $(MAKE) --no-print-directory gpu-data
 	@[ ! -e $(BUILD)/gpu/data/expected.txt ] || BUILD="$(BUILD)" CC="$(CC)" sh tests/gpu/gpu.sh scaling $(PHOTOS)
@@ -664,7 +666,7 @@ DIST ?= $(BUILD)/dist
 dist: $(PTX) | $(BUILD)
 	@WITHOUT="$(WITHOUT)" CLANG_PTX="$(CLANG_PTX) $(CLANG_ISA)" PYTHON="$(PYTHON)" \
 	    sh tests/make/dist.sh $(BUILD) $(VERSION) "$(DIST)"
-# The codecs of examples/formats, each of which may be put beside the pair alone, with formats.h.
+# The codecs of examples/formats, each of which may be used alone with the pair and formats.h.
 dist-formats: | $(BUILD)
 	@mkdir -p "$(DIST)/formats" && rm -f "$(DIST)"/formats/*.[ch] && cp $(FORMATS) $(FORMATS_H) "$(DIST)/formats/"
 	@echo "$(DIST)/formats: $(notdir $(FORMATS_H) $(FORMATS))"

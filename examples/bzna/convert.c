@@ -82,7 +82,7 @@ static void notes_print(conversion *c)
         loss *l = &c->losses[i];
         fprintf(stderr, "bzna: note: %s: ", c->options->out);
         tool_print_text(stderr, l->first);
-        if (l->count > 1) fprintf(stderr, " (and likewise of %" PRIu64 " other samples)", l->count - 1);
+        if (l->count > 1) fprintf(stderr, " (the same holds for %" PRIu64 " other samples)", l->count - 1);
         fputc('\n', stderr);
         free(l->of);
         free(l->first);

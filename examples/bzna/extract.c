@@ -360,7 +360,7 @@ static int extraction_check(const extraction *x)
 {
     const tool_options *o = x->options;
     if (o->field && (o->track || o->md5))
-        tool_error("--field takes no picture apart: --track and --md5 mean nothing with it");
+        tool_error("--field writes the field as it is: --track and --md5 have no effect with it");
     else if (o->out && !strcmp(o->out, "-") && (o->json || o->md5))
         tool_error("-o - writes the picture to standard output, where --json and --md5 print");
     else if (o->as && (o->field || !o->out))

@@ -64,7 +64,7 @@ int tool_run_index(const tool_options *o)
         while (kind < LENGTH(kinds) && (!dot || strcmp(dot, kinds[kind].extension))) kind++;
         if (kind == LENGTH(kinds) && o->out && o->operand_count == 1) return index_recover_archive(o, path);
         if (kind == LENGTH(kinds))
-            result = tool_error("%s: only .tar and .rec files get an index beside them; an archive that lost its own: "
+            result = tool_error("%s: only .tar and .rec files get an index next to them; an archive that lost its own: "
                                 "bzna index %s -o NEW.bzna", path, path);
         else if (index_write(o, path, kind) != EXIT_OK) result = EXIT_INPUT;
     }

@@ -50,7 +50,7 @@
     "what each record of a record file holds, in order,\n" \
     "in parts with + between them: WxHxC, bytes in planes (WxHxC:nhwc:\n" \
     "pixels); label (label:int32, ...); skip:BYTES. header:BYTES comes\n" \
-    "first and lies before all records. cifar10 is label+32x32x3.\n" \
+    "first and skips bytes before all records. cifar10 is label+32x32x3.\n" \
     "MNIST's IDX files need no --records"
 
 /* How a data set is opened. */
@@ -73,9 +73,9 @@
       "number class folders as 0, 1, 2, 10 (numeric)\nor as 0, 1, 10, 2 (text)"), \
     FLAG("allow-empty", allow_empty, "class folders without pictures are classes, too, with numbers"), \
     CHOICE("orientation", orientation, "apply|ignore", "apply", \
-      "turn pictures as their EXIF data says, or leave them"), \
+      "rotate pictures as their EXIF data says, or leave them"), \
     CHOICE("palette", palette, "colors|index", "colors", \
-      "what pictures with a palette give: their colors,\nor their indices as gray")
+      "pictures with a palette become their colors,\nor their indices, as gray")
 
 /* What batch, sheet and bench have in common. */
 #define DTYPES "f32|f16|bf16|u8|float32|float16|bfloat16|uint8"
@@ -85,14 +85,14 @@
     CHOICE("layout", layout, "NCHW|NHWC", "NCHW", "order in memory: planes, or pixels of channels")
 #define OPTIONS_LOADER \
     REAL("flip", flip, 0, 1, "P", "0", "probability of a horizontal flip"), \
-    REAL("rotate", rotate, 0, 180, "D", "0", "rotate by -D to D degrees, on top of the warp"), \
+    REAL("rotate", rotate, 0, 180, "D", "0", "rotate by -D to D degrees, after the warp"), \
     REAL("shear", shear, 0, 89, "D", "0", "then shear by -D to D degrees along x"), \
     REAL("perspective", perspective, 0, 1, "S", "0", \
       "then distort half of the pictures;\nS is torchvision's distortion_scale"), \
     REAL("brightness", brightness, 0, 100, "B", "0", "multiply colors by 1-B to 1+B"), \
     REAL("contrast", contrast, 0, 100, "C", "0", "mix colors (1-C to 1+C) with the mean luma (the rest)"), \
     REAL("saturation", saturation, 0, 100, "S", "0", "mix colors (1-S to 1+S) with their own luma (the rest)"), \
-    REAL("hue", hue, 0, 0.5, "H", "0", "turn hues by -H to H of a whole turn"), \
+    REAL("hue", hue, 0, 0.5, "H", "0", "shift hues by -H to H of the color wheel"), \
     REAL("grayscale", grayscale, 0, 1, "P", "0", "probability of gray in all channels"), \
     REAL("random-h", hls[0], 0, 180, "H", "0", "MXNet's random_h: hue, of 180"), \
     REAL("random-l", hls[1], 0, 255, "L", "0", "MXNet's random_l: lightness, of 255"), \
@@ -127,7 +127,7 @@
     { "device", 0, KIND_DEVICE, FIELD(device), 0, 0, "auto|cpu|N", "auto", \
       "auto: a GPU if there is one; cpu: no GPU; N: CUDA device N" }, \
     INTEGER("sessions", sessions, 1, 256, "N", NULL, \
-      "NVDEC sessions (default: two for each NVDEC engine, three for one)"), \
+      "NVDEC sessions (default: four for each NVDEC engine, three for one)"), \
     OPTIONS_DATASET, OPTION_JSON
 
 static const tool_option pack_options[] = {
@@ -193,14 +193,14 @@ static const tool_option pack_options[] = {
       "number class folders as 0, 1, 2, 10 (numeric) or 0, 1, 10, 2 (text)\n"
       "(default: text, with a warning if the two differ)"),
     TEXT("report", report, "FILE",
-      "write PSNR and SSIM of every picture, and what was left out:\n"
-      ".json, or .html with the worst 20 pictures beside their sources"),
+      "write PSNR and SSIM of every picture, and files left out:\n"
+      ".json, or .html with the worst 20 pictures next to their sources"),
     FLAG("resume", resume, "continue an interrupted run, and encode only what it has not done"),
     FLAG("overwrite", overwrite, "replace OUT.bzna if it exists, and the rest of an interrupted run"),
     OPTION_JSON, OPTION_END
 };
 static const tool_option json_options[] = { OPTION_JSON, OPTION_END };
-#define OPTION_OVERWRITE FLAG("overwrite", overwrite, "replace what exists")
+#define OPTION_OVERWRITE FLAG("overwrite", overwrite, "replace an output that exists")
 #define OPTION_NEW OPTION_OUT("OUT.bzna", "the archive to write")
 static const tool_option index_options[] = {
     OPTION_NEW,
@@ -217,7 +217,7 @@ static const tool_option subset_options[] = {
     OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END
 };
 static const tool_option convert_options[] = {
-    OPTION_OUT("OUT", "what to write: OUT/, OUT.tar, OUT.rec or OUT.bzna"),
+    OPTION_OUT("OUT", "the output: OUT/, OUT.tar, OUT.rec or OUT.bzna"),
     INTEGER("shard-size", shard_size, 1, 1e12, "N", NULL, "samples in each file: OUT-000000.tar and so on"),
     FLAG("shuffle", shuffle, "write samples in a random order, which is the same for the same --seed"),
     OPTION_SEED("seed of that order"),
@@ -290,8 +290,8 @@ static const tool_option bench_options[] = {
 
 #define DATA_HELP \
     "DATA is any data set that the library opens: an archive, another mp4, a folder of pictures, a tar shard or a\n" \
-    "pattern of several (shard-{000..146}.tar), a .rec, an IDX file of pictures, or other files of records of one\n" \
-    "size, which --records describes. IDX files are MNIST's; their labels are those of the file beside them\n" \
+    "pattern of several (shard-{000..146}.tar), a .rec, an IDX file of pictures, or other record files, which\n" \
+    "--records describes. IDX files are MNIST's; their labels are those of the file next to them\n" \
     "(train-labels-idx1-ubyte for train-images-idx3-ubyte).\n\n"
 
 static const tool_command commands[] = {
@@ -299,17 +299,17 @@ static const tool_command commands[] = {
       "Encodes every picture in DIR as one H.265, H.264 or AV1 frame, or as JPEG, and writes them into an archive.\n"
       "Each folder in DIR is a class. Classes are numbered from 0 in the order of their names. Without such folders,\n"
       "samples have no target. Folders named train, val, test and the like are splits, not classes: pack each by\n"
-      "itself. A file NAME.target beside the picture NAME, or NAME with an extension, is its target.\n"
+      "itself. A file NAME.target next to the picture NAME, or NAME with an extension, is its target.\n"
       "FILE is a picture, or a data set: a tar, a .rec, an archive, a pattern of several. The pictures, targets,\n"
       "names, splits and fields of its samples are packed. The name of a sample is its path in DIR. The archive\n"
       "has the names of the classes.\n\n"
       "pack reads HEIF, AVIF and all picture formats of libavcodec. It applies EXIF orientations and drops alpha\n"
       "channels. It leaves out files that are not readable pictures, and lists them at the end. It ignores files\n"
-      "whose names begin with a dot. Pictures of more than 512x512 pixels get a thumbnail, which loaders take for\n"
-      "small batches. With --codec copy, orientations stay in the files' bytes, loaders apply them, and there are\n"
+      "whose names begin with a dot. Pictures of more than 512x512 pixels get a thumbnail, which loaders decode\n"
+      "for small outputs. With --codec copy, orientations stay in the files' bytes, loaders apply them, and there are\n"
       "no thumbnails. The same pictures and options give the same bytes.\n\n"
       "The archive is written as OUT.bzna.partial, which is locked, and renamed when it is complete. The file\n"
-      "OUT.bzna.partial.log beside it says which files are done. If a run was interrupted, was killed, or found\n"
+      "OUT.bzna.partial.log next to it says which files are done. If a run was interrupted, was killed, or found\n"
       "the disk full, --resume continues it, with the same options and files, and gives the same bytes as an\n"
       "uninterrupted run. Files count as the same while their names, sizes, times of modification and classes are\n"
       "the same. If there is nothing to continue, the run starts from the beginning. If OUT.bzna is complete, the\n"
@@ -319,7 +319,7 @@ static const tool_command commands[] = {
       "Exit status: 0 all files were packed; 1 some files were left out, or an error; 2 bad command line, or\n"
       "OUT.bzna or the rest of an interrupted run exists, and neither --resume nor --overwrite was given.",
       OPERANDS_ANY, pack_options, tool_run_pack },
-    { "info", "DATA", "print what a data set is",
+    { "info", "DATA", "describe a data set",
       DATA_HELP
       "Prints the kind of data set, its size in bytes, the numbers of samples and of targets, the names of the\n"
       "classes, and the fields of its samples; for an archive also brands and tracks.\n\n"
@@ -333,7 +333,7 @@ static const tool_command commands[] = {
       "Prints for each sample: index, target, size in bytes, codec, sizes of its pictures (in text, of the first\n"
       "two), name, class, and further fields. JSON also has offsets in the file.\n\n"
       "The name is the path in a folder or in an archive made of one, the key in a tar, and in a .rec the name in\n"
-      "OUT.lst beside it, else the number of the record. Sizes are those of the picture as it is seen, turned\n"
+      "OUT.lst next to it, else the number of the record. Sizes are those of the picture as it is seen, rotated\n"
       "if its orientation says so; \"frame_width\" and \"frame_height\" are those of the coded frame. A missing\n"
       "target or name is \"-\" in text and null in JSON. Other fields that a sample does not have are left out, and\n"
       "only the number of bytes is printed of a field of bytes. Damaged samples are listed with the error, and the\n"
@@ -364,7 +364,7 @@ static const tool_command commands[] = {
     { "sheet", "DATA -o OUT.png", "draw samples, or one under several augmentations, on a labelled sheet",
       DATA_HELP
       "Loads the first N samples of an epoch as `bzna batch` does, or one sample N times, and draws them on one\n"
-      "PNG. The index, the target and the random values stand below each picture: the crop (width x height at\n"
+      "PNG. The index, the target and the random values are below each picture: the crop (width x height at\n"
       "left,top of the whole picture), \"mirrored\", \"turned\" by degrees, and so on. With --views, a row has the\n"
       "views of one sample. A sample that fails is black, with its error in red, and the exit status is 1.",
       1, sheet_options, tool_run_sheet },
@@ -378,7 +378,7 @@ static const tool_command commands[] = {
     { "bench", "DATA", "measure pictures per second",
       DATA_HELP
       "Measures the rate of a loader (shuffled order, endless epochs) and the rate of its decoder alone, with as\n"
-      "many threads and the encoded pictures in memory. The two take turns, so that other work on the machine\n"
+      "many threads and the encoded pictures in memory. The two run in turns, so that other work on the machine\n"
       "slows both. If NVDEC decodes, only the loader is measured, including all work on the device.",
       1, bench_options, tool_run_bench },
     { "merge", "DATA... -o OUT.bzna", "join data sets in one archive, without encoding",
@@ -387,10 +387,10 @@ static const tool_command commands[] = {
       "cannot hold (a PNG in a tar) are left out, by name; bzna pack encodes them.",
       OPERANDS_SOME, merge_options, tool_run_merge },
     { "append", "ARCHIVE DATA...", "add the samples of data sets to an archive",
-      "Writes ARCHIVE.partial with the samples of ARCHIVE, followed by all others, as bzna merge does, and puts\n"
-      "it in place of ARCHIVE when it is complete.", OPERANDS_SOME, dataset_options, tool_run_append },
+      "Writes ARCHIVE.partial with the samples of ARCHIVE, followed by all others, as bzna merge does, and\n"
+      "replaces ARCHIVE by it when it is complete.", OPERANDS_SOME, dataset_options, tool_run_append },
     { "subset", "DATA -o OUT.bzna", "copy some samples into an archive, without encoding",
-      "Copies samples as bzna merge does: those whose numbers stand in a file, in its order, or those of a class.",
+      "Copies samples as bzna merge does: those whose numbers a file lists, in its order, or those of a class.",
       1, subset_options, tool_run_subset },
     { "split", "DATA -o OUT.bzna --parts N", "make several archives of one, without encoding",
       "Copies the samples, as bzna merge does, into N archives of nearly equal size, one after the other:\n"
@@ -401,17 +401,17 @@ static const tool_command commands[] = {
       "stay frames.\n\n"
       "Targets, names and fields are kept as far as OUT can hold them. The command says what is lost of the first\n"
       "sample, and counts the others. A folder has a folder for each class, and OUT.lst if its own targets or\n"
-      "order would be others. OUT.rec has names and labels in OUT.lst, which is read with it.",
+      "order would differ. OUT.rec has names and labels in OUT.lst, which is read with it.",
       1, convert_options, tool_run_convert },
     { "diff", "DATA DATA", "compare two data sets",
       "Compares sample by sample: names, targets, splits, fields, and the coded pictures without SEI; and the\n"
       "names of classes. The exit status is 0 if nothing differs, and 1 if something does.", 2,
       dataset_options, tool_run_diff },
-    { "index", "FILE...", "write an index beside each .tar or .rec, so that it opens at once",
-      "Writes SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI does: where the members of each sample lie. Or\n"
-      "writes RECORDS.idx beside RECORDS.rec, as MXNet does: where its records begin. A file with an index is\n"
-      "opened without a walk over its headers. An index that exists is replaced. One that contradicts its file is\n"
-      "refused until it is removed or written again. Names with blanks cannot stand in the index of a tar.\n\n"
+    { "index", "FILE...", "write an index next to each .tar or .rec, so that it opens at once",
+      "Writes SHARD.idx next to SHARD.tar, as wds2idx of NVIDIA DALI does: where the members of each sample are.\n"
+      "Or writes RECORDS.idx next to RECORDS.rec, as MXNet does: where its records begin. A file with an index is\n"
+      "opened without a walk over its headers. An index that exists is replaced. An index that contradicts its\n"
+      "file is refused until it is removed or written again. The index of a tar cannot hold names with blanks.\n\n"
       "With -o NEW.bzna, the command rescues an archive that lost its end or was never indexed. It copies the\n"
       "samples up to the first incomplete one into a new archive, with fields and splits. The names of classes\n"
       "are the folders in the names of samples, if each class has exactly one, or those of --classes.",

@@ -158,8 +158,8 @@ static int report_left_out(const pack_output *out, const pack_files *files)
     if (!outside)
         return tool_error("%zu of %zu files could not be read and are left out", out->left_out, files->count);
     if (outside == out->left_out)
-        return tool_error("%zu of %zu files lie outside every class folder and are left out", outside, files->count);
-    return tool_error("%zu of %zu files are left out: %zu could not be read, %zu lie outside every class folder",
+        return tool_error("%zu of %zu files are outside every class folder and are left out", outside, files->count);
+    return tool_error("%zu of %zu files are left out: %zu could not be read, %zu are outside every class folder",
                       out->left_out, files->count, out->left_out - outside, outside);
 }
 
@@ -170,7 +170,7 @@ static int report_finished(const tool_options *o, uint64_t samples)
     long long bytes = stat(o->out, &status) ? 0 : (long long)status.st_size;
     if (o->json) printf("{\"samples\":%" PRIu64 ",\"resumed\":%" PRIu64 ",\"bytes\":%lld,\"seconds\":0,"
                         "\"finished\":true}\n", samples, samples, bytes);
-    else printf("%s: is finished, with %" PRIu64 " pictures: there is nothing to go on with\n", o->out, samples);
+    else printf("%s: is finished, with %" PRIu64 " pictures: there is nothing to continue\n", o->out, samples);
     return EXIT_OK;
 }
 

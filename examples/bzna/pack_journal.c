@@ -1,4 +1,4 @@
-/* pack_journal.c - the log of a pack: which files are done, so that an interrupted run can go on
+/* pack_journal.c - the log of a pack: which files are done, so that an interrupted run can continue
  *
  * OUT.partial holds the samples that are written, one after the other, and OUT.partial.log a line for each file that is
  * done, in the order of the files: how many bytes its sample has and their checksum, or why the file is left out. What
@@ -6,7 +6,7 @@
  * that fails, too, the file is left out for good. A sample is written before its line. Each line begins with its own
  * checksum: the first one that is not whole, and everything behind it, is as if it had never been written.
  *
- * The first lines say with which settings, library versions and files the run began; another run may only go on with
+ * The first lines say with which settings, library versions and files the run began; another run may only continue with
  * the same. A file is taken for unchanged as long as its name, size, time of modification and class are.
  *
  * Nothing is flushed to the disk while samples are written, so that a machine that loses power may lose the last of
@@ -82,7 +82,7 @@ static char *line_take(char **at)
 }
 
 
-/* ---- what a run may go on with ---- */
+/* ---- what a run may continue with ---- */
 
 /* The version of x265, where libavcodec brought it along. */
 static const char *x265_version(void)
@@ -274,7 +274,7 @@ int pack_journal_read(pack_journal *j, const tool_options *o, const pack_files *
     } else if (strcmp(first, "bzna pack 5")) {
         result = tool_error("%s: is of another version of bzna; to begin again: bzna pack --overwrite ...", j->path);
     } else if (strcmp(settings, old_settings)) {
-        result = tool_error("%s: was begun with other settings, and only the same can go on; to begin again: bzna pack "
+        result = tool_error("%s: was begun with other settings, and only the same settings can continue it; to begin again: bzna pack "
                             "--overwrite ...\n  then: %s\n  now:  %s", j->path, old_settings, settings);
     } else if ((result = records_read(j, at, text, files)) == EXIT_OK && strcmp(list, old_list)) {
         result = tool_error("%s: the files are not those of the interrupted run: there were %lu, now there are %zu, or "

@@ -51,12 +51,12 @@ int pack_output_open(pack_output *out, const tool_options *o)
     if (tool_partial_open(out->partial, &out->file)) return EXIT_INPUT;
     if (!o->overwrite && tool_path_exists(o->out)) {
         if (o->resume && partial_size(out))
-            tool_error("%s: already exists, and an interrupted run has left %s: to go on with that and replace it: "
+            tool_error("%s: already exists, and an interrupted run has left %s: to continue that run and replace it: "
                        "bzna pack --resume --overwrite ...", o->out, out->partial);
         else
             tool_error("%s: already exists; to replace it: bzna pack --overwrite ...", o->out);
     } else if (partial_size(out) && !o->overwrite && !o->resume) {
-        tool_error("%s: an interrupted run has left it; to go on: bzna pack --resume ..., to begin again: bzna pack "
+        tool_error("%s: an interrupted run has left it; to continue: bzna pack --resume ..., to begin again: bzna pack "
                    "--overwrite ...", out->partial);
     } else {
         return EXIT_OK;
@@ -357,7 +357,7 @@ int pack_output_begin(pack_output *out, pack_files *files, int gathers)
     out->has_blocks = 1;
     if (resume && pack_journal_read(&out->journal, o, files)) return EXIT_INPUT;
     if (resume && !out->journal.is_begun)
-        return tool_error("%s: has no log beside it, without which no run can go on; to begin again: bzna pack "
+        return tool_error("%s: has no log next to it, without which no run can be continued; to begin again: bzna pack "
                           "--overwrite ...", out->partial);
     if (!resume && partial_cut(out, 0)) return EXIT_INPUT;
     if (!resume && pack_journal_begin(&out->journal, o, files)) return EXIT_INPUT;
@@ -376,7 +376,7 @@ int pack_output_finish(pack_output *out)
     int result = tool_partial_rename(out->partial, out->file, o->out, o->overwrite);
     if (result == EXIT_OK || tool_path_exists(o->out)) {
         unlink(out->journal.path);
-        out->position = 0;            /* there is nothing to go on with */
+        out->position = 0;            /* there is nothing to continue */
     }
     return result;
 }
@@ -390,7 +390,7 @@ void pack_output_close(pack_output *out)
         if (out->failure.error) write_failed(out, NULL);
     }
     if (out->file >= 0 && out->writer && out->position > TOOL_ARCHIVE_FIRST)
-        tool_error("%s has %zu of %zu files; to go on, give the same command with --resume", out->partial, out->done,
+        tool_error("%s has %zu of %zu files; to continue, give the same command with --resume", out->partial, out->done,
                    out->files->count);
     else if (out->file >= 0 && !partial_size(out))
         partial_discard(out);

@@ -512,7 +512,7 @@ typedef struct pack_files {
 int pack_files_collect(pack_files *f, const pack_settings *s);
 
 /* The reason of files that are no class's, which may well be readable. */
-#define PACK_OUTSIDE "lies outside every class folder"
+#define PACK_OUTSIDE "is outside every class folder"
 void pack_files_free(pack_files *f);
 
 /* ---- pack_targets.c ---- */
@@ -782,7 +782,7 @@ typedef struct pack_output {
     archive_copied      copied;       /* of the sample that is written */
 } pack_output;
 
-/* Whether -o is an archive that is complete, and nothing is left to go on with. Counts its samples. */
+/* Whether -o is an archive that is complete, and nothing is left to continue. Counts its samples. */
 int pack_output_is_finished(const tool_options *o, uint64_t *samples);
 
 /* Opens and locks OUT.partial. EXIT_USAGE: there is an archive or an interrupted run, and no option says what to do. */

@@ -332,8 +332,8 @@ convert_tests() {
     (cd "$t/jpe" && tar -cf ../jpe.tar $(seq -f '%.0f.jpe' 100 399 | sed 'p; s/jpe/json/') && cd .. && rm -r jpe)
     expect 0 "convert what must be renamed" "$bzna" convert "$t/jpe.tar" -o "$t/jpe/"
     same "says it once, and of how many" \
-        "$(grep -c 'note: .*: names are paths in the folder' "$t/err") $(grep -c 'the field json is left out (and likewise of 299 other samples)' "$t/err")" "1 1"
-    says "$t/err" "100.jpe is 100.jpg (and likewise of 299 other samples)" "with the first as an example"
+        "$(grep -c 'note: .*: names are paths in the folder' "$t/err") $(grep -c 'the field json is left out (the same holds for 299 other samples)' "$t/err")" "1 1"
+    says "$t/err" "100.jpe is 100.jpg (the same holds for 299 other samples)" "with the first as an example"
     same "and no more" "$(grep -c 'note' "$t/err")" 2
     refused 2 "already exists" "convert does not replace" "$bzna" convert "$t/p.tar" -o "$t/p.rec"
     refused 2 "-o must be a name in" "what is to be written is not clear" "$bzna" convert "$t/p.tar" -o "$t/x.zip"

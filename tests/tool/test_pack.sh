@@ -464,7 +464,7 @@ output_tests() {
     halted_pack "$t/killed.bzna"
     kill -KILL $halted
     wait $halted 2>/dev/null
-    refused 2 "killed.bzna.partial: an interrupted run has left it; to go on: bzna pack --resume" \
+    refused 2 "killed.bzna.partial: an interrupted run has left it; to continue: bzna pack --resume" \
         "what a killed run has left is not lost" "$bzna" pack "$t/exif" -o "$t/killed.bzna" --preset ultrafast
     expect 0 "--overwrite begins again" "$bzna" pack "$t/exif" -o "$t/killed.bzna" --codec copy --overwrite
     expect 0 "the archive of the next run is complete" "$bzna" verify --decode --json "$t/killed.bzna"
@@ -860,11 +860,11 @@ hint_tests() {
     cp "$t/fewer/100.pgm" "$t/outside/cats"; cp "$t/fewer/101.pgm" "$t/outside/dogs"; cp "$t/fewer/102.pgm" "$t/outside"
     expect 1 "pack of a file outside of class folders" "$bzna" pack "$t/outside" -o "$t/outside.bzna" --codec h264 \
         --preset ultrafast
-    says "$t/err" "bzna: 1 of 3 files lie outside every class folder and are left out" \
+    says "$t/err" "bzna: 1 of 3 files are outside every class folder and are left out" \
         "it is readable, and not called otherwise"
     echo none >"$t/outside/cats/text.jpg"
     run "$bzna" pack "$t/outside" -o "$t/outside2.bzna" --codec h264 --preset ultrafast
-    says "$t/err" "bzna: 2 of 4 files are left out: 1 could not be read, 1 lie outside every class folder" \
+    says "$t/err" "bzna: 2 of 4 files are left out: 1 could not be read, 1 are outside every class folder" \
         "both are counted"
 
     mkdir -p "$t/kaggle/pets/train" "$t/kaggle/pets/test" "$t/kaggle/__MACOSX"

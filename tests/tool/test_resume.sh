@@ -198,7 +198,7 @@ power_tests() {
         "the summary of a run that goes on is of the whole archive"
     begun
     rm "$t/x.bzna.partial.log"
-    refuses "has no log beside it" "a partial file without a log"
+    refuses "has no log next to it" "a partial file without a log"
     echo "not to be lost" >"$t/x.bzna"
     refused 2 "x.bzna: already exists" "--resume does not replace an archive" pack --resume
     run pack --resume --overwrite
@@ -207,7 +207,7 @@ power_tests() {
     resumed "--resume with nothing to go on with"
     cp "$t/x.bzna" "$t/kept.bzna"
     expect 0 "--resume of what is finished" pack --resume
-    says "$t/out" "x.bzna: is finished, with $(field samples <"$t/kept.json") pictures: there is nothing to go on with" "it says so"
+    says "$t/out" "x.bzna: is finished, with $(field samples <"$t/kept.json") pictures: there is nothing to continue" "it says so"
     expect 0 "the same as JSON" pack --resume --json
     says "$t/out" '"finished":true' "says so, too"
     if cmp -s "$t/x.bzna" "$t/kept.bzna"; then pass; else fail "it is left as it is"; fi
@@ -225,7 +225,7 @@ signal_tests() {
         interrupt ${signal%:*} 10
         same "a run that gets ${signal%:*} ends by that" "$ended" "${signal#*:}"
         says "$t/err" "bzna: interrupted" "it says so"
-        says "$t/err" "of 39 files; to go on, give the same command with --resume" "it says how to go on"
+        says "$t/err" "of 39 files; to continue, give the same command with --resume" "it says how to go on"
         resumed "after ${signal%:*}"
     done
     if [ -z "$python" ]; then skip "Ctrl-C" "there is no python3 [python3]"; return; fi
@@ -241,7 +241,7 @@ while not os.path.exists(log) or os.path.getsize(log) < 700: time.sleep(0.002)
 os.killpg(p.pid, signal.SIGINT)
 sys.exit(0 if p.wait() == -signal.SIGINT else 9)' "$failing" "$bzna" pack "$t/in" -o "$t/x.bzna" $quick
     same "Ctrl-C, which all processes get, ends a run" "$status" 0
-    says "$t/err" "to go on, give the same command with --resume" "Ctrl-C says how to go on"
+    says "$t/err" "to continue, give the same command with --resume" "Ctrl-C says how to go on"
     resumed "after Ctrl-C"
 }
 
@@ -254,7 +254,7 @@ full_tests() {
         run sh -c "ulimit -f $limit; exec \"\$@\"" sh "$bzna" pack "$t/in" -o "$t/x.bzna" $quick
         same "a full disk at $limit blocks is an error" "$status" 1
         says "$t/err" "x.bzna.partial: cannot be written: File too large" "it names the file and the reason"
-        says "$t/err" "to go on, give the same command with --resume" "it says how to go on"
+        says "$t/err" "to continue, give the same command with --resume" "it says how to go on"
         resumed "after a full disk at $limit blocks"
     done
 }
@@ -288,7 +288,7 @@ crash_tests() {
     struck KILL
     same "a process that is killed from outside is an error" "$ended" 1
     says "$t/err" "a process that encodes ended with signal 9: is memory out?" "it says so"
-    says "$t/err" "to go on, give the same command with --resume" "and how to go on"
+    says "$t/err" "to continue, give the same command with --resume" "and how to go on"
     if [ -e "$t/y.bzna" ]; then fail "there is no archive"; else pass; fi
     expect 0 "it goes on" "$bzna" pack "$t/drawn" -o "$t/y.bzna" --preset medium --resume --json
     same "with all four" "$(field samples <"$t/out")" 4

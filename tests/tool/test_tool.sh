@@ -803,7 +803,7 @@ device_tests() {
         expect 0 "devices with $1" env LD_LIBRARY_PATH="$build/tests/fake" FAKE_SCRIPT="$1" "$bzna" devices
         says "$t/out" "what to do: $2" "devices with $1 tells what to do"
     }
-    advised engines=0 "run nvidia-smi -L: if it lists MIG devices, take a profile that has decoders"
+    advised engines=0 "run nvidia-smi -L: if it lists MIG devices, choose a profile that has decoders"
     advised "fail=cuInit,1,100,1" "the driver is there, but shows no GPU"
     advised "fail=cuModuleLoadData,1,222,1" "update NVIDIA's driver"
     advised wrong_kernel=1 "do not use this GPU with this driver"
