@@ -1,14 +1,14 @@
 """benzina - pictures for training neural networks
 
-A data set is a folder of pictures, an archive, tars, a .rec, or a file of records:
+A data set is a folder of pictures, an archive, tars, a .rec, or a record file:
 
     >>> import benzina
     >>> dataset = benzina.Dataset("train/")
     >>> dataset, dataset.classes
     (<benzina.Dataset: folder, 8 samples>, ['color', 'gray'])
 
-A DataLoader decodes its pictures on threads, or on the GPU, and makes batches of them. They are torch tensors where
-torch is installed, else numpy arrays: N x 3 x H x W float32, and N int64.
+A DataLoader decodes its pictures on threads, or on the GPU, and makes batches of them. They are torch tensors if torch
+is installed, else numpy arrays: N x 3 x H x W float32, and N int64.
 
     >>> loader = benzina.DataLoader(dataset, shape=224, batch_size=4, shuffle=True, seed=1234, output="numpy",
     ...                             mean=(123.675, 116.28, 103.53), std=(58.395, 57.12, 57.375),
@@ -21,14 +21,14 @@ torch is installed, else numpy arrays: N x 3 x H x W float32, and N int64.
     1 (4, 3, 224, 224) (4,)
     1 (4, 3, 224, 224) (4,)
 
-mean and std are on 0..255. Without a warp, pictures are scaled until they just cover shape, and their middle is taken.
-Evaluation often wants torchvision's Resize(256) and CenterCrop(224):
+mean and std are on 0..255. Without a warp, pictures are scaled until they just cover shape, and cropped to their
+middle. Evaluation often uses torchvision's Resize(256) and CenterCrop(224):
 
     >>> val = benzina.DataLoader("val/", shape=224, batch_size=4, output="numpy", mean=(123.675, 116.28, 103.53),
     ...                          std=(58.395, 57.12, 57.375), warp=benzina.ops.CenterResizedCrop(224 / 256))
 
-To go on in the middle of an epoch, keep the loader's state beside the model's. It fits any batch size and number of
-processes.
+To continue in the middle of an epoch, save the loader's state with the model's. It can be loaded with any batch size
+and number of processes.
 
     >>> state = loader.state_dict()
     >>> loader.load_state_dict(state)
@@ -38,47 +38,47 @@ An archive is faster than a folder, and one file. `bzna pack train/ -o train.bzn
     >>> with benzina.Writer("made.bzna", codec="jpeg") as writer:
     ...     writer.add("train/color/a.png", target=0)
 
-Beside torchvision. Pictures of an ImageFolder come in the same order with the same targets. Two things differ: a
-Dataset turns pictures as their EXIF orientation says, unless orientation="ignore"; and a DataLoader has no workers,
-since threads do the work.
+Compared with torchvision. Pictures of an ImageFolder come in the same order with the same targets. There are two
+differences: a Dataset rotates pictures as their EXIF orientation says, unless orientation="ignore"; and a DataLoader
+has no workers, since it uses threads.
 
-Loops. A new iter() of a loader ends the iterators before it. Batches may be kept in any number: they lie in the
-loader's own memory as long as one of its buffers stays free, and are copied else; targets always are. With
-torch.distributed, a loader takes its rank's share of the samples, unless rank, indices or shard=False say otherwise.
-The log of all this is that of Python's logging, called "benzina".
+Loops. A new iter() of a loader ends its earlier iterators. Batches may be kept in any number: they stay in the loader's
+own memory as long as one of its buffers is free, and are copied otherwise; targets are always copied. With
+torch.distributed, a loader loads its rank's share of the samples, unless rank, indices or shard=False say otherwise.
+Messages go to the logger "benzina" of Python's logging.
 
-Data sets from elsewhere. Dataset takes paths, patterns, lists of them, URLs (https://, s3://, gs://, hf://), files,
-objects with read_at and size, and objects with __len__ and __getitem__, as torch's data sets are: what __getitem__
-gives is a sample. from_arrays makes a data set of pictures in memory; idx, cifar and csv make data sets of MNIST's,
-CIFAR's and tables' files. DataLoader(..., tensors=["label:5"], bytes=["txt"]) delivers further fields: `for images,
-targets, fields in loader`.
+Data sets from elsewhere. Dataset opens paths, patterns, lists of them, URLs (https://, s3://, gs://, hf://), files,
+objects with read_at and size, and objects with __len__ and __getitem__, such as torch's data sets: __getitem__ returns
+a sample. from_arrays makes a data set of pictures in memory; idx, cifar and csv make data sets of MNIST's, CIFAR's and
+tables' files. DataLoader(..., tensors=["label:5"], bytes=["txt"]) delivers further fields: `for images, targets, fields
+in loader`.
 
-Shards that cannot seek. Stream iterates over tars from pipes, standard input and commands, and over those packed by
-gzip or zstd, as a DataLoader does: Stream("pipe:curl -sf https://host/train-{000..146}.tar", 224, 64, shuffle=True).
+Shards that cannot seek. Stream iterates over tars from pipes, standard input and commands, also if gzip or zstd has
+packed them, as a DataLoader does: Stream("pipe:curl -sf https://host/train-{000..146}.tar", 224, 64, shuffle=True).
 
 Processes. A Dataset opened from a path, and a Context, can be pickled and copied: each copy opens the file again, by
-its absolute path. A Dataset over a source, a DataLoader, a Batch and a Writer cannot, and say so.
+its absolute path. A Dataset over a source, a DataLoader, a Batch and a Writer cannot, and raise an error.
 
-GPU. Where the machine has one, it decodes and warps, unless decoder="software" or device="cpu" says otherwise. Batches
-come to host memory, which is where numpy reads; but with torch, where torch has CUDA, they stay on the GPU, and
-memory="host" or "device" is the last word. Targets are always on the host. Nobody waits for the GPU: what takes a batch
-by DLPack names its stream, as torch does, and that stream is made to wait; when the last view is gone, the batch is
-written again behind what was enqueued on it by then. A consumer that uses several streams must order them itself, as
-DLPack asks.
+GPU. If the machine has one, it decodes and warps, unless decoder="software" or device="cpu" is given. Batches are in
+host memory, where numpy can read them. With torch, if torch has CUDA, they stay on the GPU. memory="host" or "device"
+chooses explicitly. Targets are always on the host. The host does not wait for the GPU: a consumer that imports a batch
+by DLPack names its stream, as torch does, and that stream is made to wait. When the last view is deleted, the batch is
+written again after the work that was enqueued on the stream by then. A consumer that uses several streams must order
+them itself, as DLPack asks.
 
 Threads. Callbacks (a source's read_at, a transform or picture callback written in Python) run on the library's threads,
-several at once, each holding the interpreter's lock while it runs: right, and slow. The transforms of ops run without
-Python, the Constant warp excepted. What callbacks are given is Python's own, and may be kept. An exception in a
-callback is raised where the next batch is asked for, with its traceback: only damaged data cost a slot.
-(on_callback_error="sample" lets it pass as such.) A read_at that fails by an OSError or an EOFError, as files and
-connections do, costs its sample; any other exception is a fault of the source, and raised.
+several at once, each holding the interpreter's lock while it runs, which is slow. The transforms of ops run without
+Python, except the Constant warp. Callbacks receive objects of Python, which they may keep. An exception in a callback
+is raised by the call that asks for the next batch, with its traceback. With on_callback_error="sample", it fails only
+its sample, as damaged data do. A read_at that raises an OSError or an EOFError, as files and connections do, fails its
+sample; any other exception is a fault of the source, and is raised.
 
 Normalization. y = (x - bias) * norm with x in 0..255: norm MULTIPLIES. The original's ImageNet example passes the
-standard deviation where its reciprocal is meant. mean= and std= are the other spelling, y = (x - mean) / std; both at
-once are refused.
+standard deviation instead of its reciprocal. mean= and std= are the other spelling, y = (x - mean) / std; both at once
+are refused.
 
-Augmentation. augment= takes ops.RandAugment, TrivialAugmentWide, AutoAugment, GaussianBlur, RandomErasing and others by
-torchvision's names, one or a list, which are applied to each sample behind its crop:
+Augmentation. augment= accepts ops.RandAugment, TrivialAugmentWide, AutoAugment, GaussianBlur, RandomErasing and others
+with torchvision's names, one or a list, which are applied to each sample after its crop:
 
     >>> loader = benzina.DataLoader("train/", shape=224, batch_size=4, shuffle=True, seed=1234,
     ...                             warp=benzina.ops.RandomResizedCrop(flip_h=0.5),

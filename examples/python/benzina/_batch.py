@@ -61,7 +61,7 @@ class Field:
                    copy: Optional[bool] = None) -> Any:
         """A "dltensor_versioned" capsule of DLPack 1.0 for who takes that, by max_version; else a "dltensor" one."""
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError("the batch lies on device %r, not %r" % (self.__dlpack_device__(), tuple(dl_device)))
+            raise BufferError("the batch is on device %r, not %r" % (self.__dlpack_device__(), tuple(dl_device)))
         version = _c.DLPACK_1 if max_version is not None and tuple(max_version) >= (1, 0) else _c.DLPACK_0
         name, destructor, managed = _CAPSULES[version]
         address = self._managed_for(version, stream, copy)
@@ -89,21 +89,21 @@ class Field:
     @property
     def __array_interface__(self) -> Dict[str, Any]:
         if not self.on_host:
-            raise AttributeError("the batch lies on a device")
+            raise AttributeError("the batch is on a device")
         return {"version": 3, "shape": self.shape, "typestr": self._typestr(),
                 "data": (self.address or id(self), False)}       # older numpy takes no 0, even where nothing is read
 
     @property
     def __cuda_array_interface__(self) -> Dict[str, Any]:
         if self._managed.tensor.device_type != _c.DEVICE_CUDA:
-            raise AttributeError("the batch lies in host memory")
+            raise AttributeError("the batch is in host memory")
         return {"version": 3, "shape": self.shape, "typestr": self._typestr(), "data": (self.address, False),
                 "strides": None, "stream": self._batch.stream or 1}
 
     def memory(self) -> Any:
         """A ctypes array over all its bytes, which keeps the batch's memory."""
         if not self.on_host:
-            raise BufferError("the batch lies on a device")
+            raise BufferError("the batch is on a device")
         kind = ctypes.c_char * self.nbytes
         memory = kind.from_address(self.address) if self.nbytes else kind()
         memory.field = self                     # views keep memory, memory keeps this
@@ -122,7 +122,7 @@ class Field:
     def numpy(self) -> Any:
         """A numpy array over the batch's memory."""
         if not self.on_host:
-            raise BufferError("the batch lies on a device")
+            raise BufferError("the batch is on a device")
         self._typestr()                         # says what numpy cannot have
         import numpy
         return numpy.asarray(self)
@@ -155,7 +155,7 @@ class Copied(Field):
 
     @property
     def __cuda_array_interface__(self) -> Dict[str, Any]:
-        raise AttributeError("the copy lies in host memory")
+        raise AttributeError("the copy is in host memory")
 
     def __dlpack_device__(self) -> Tuple[int, int]:
         return (_c.DEVICE_CPU, 0)

@@ -368,61 +368,62 @@ class Dataset(_handles.Handled):
     torchvision's ImageFolder are here, too: classes, class_to_idx, samples, imgs, targets.
 
     source: a path (of an archive, another mp4, a folder of pictures, a tar shard, a .rec), or a pattern of several
-    ("shard-{000..146}.tar", "*.tar", "a.tar::b.tar"); or several in a list, which are laid end to end; or an object
-    with read_at(offset, size) -> bytes, called by several threads at once, and size, a number or a method; or an open
-    binary file. Of a file that the system opened, only its bytes count: its position stays, it may be closed. So it is
-    with an io.BytesIO: what it holds when it is opened is read where it lies, by threads of the library that need no
-    lock of the interpreter's, and stays as it is if the object is changed or closed. Any other file-like object is read
-    under a lock, and must stay open.
+    ("shard-{000..146}.tar", "*.tar", "a.tar::b.tar"); or several in a list, which are joined one after the other; or an
+    object with read_at(offset, size) -> bytes, called by several threads at once, and size, a number or a method; or an
+    open binary file. The position of a file that the system opened does not matter and does not change, and the file
+    may be closed. The same holds for an io.BytesIO: the library's threads read its bytes in place, without the
+    interpreter's lock, and as they were when it was opened, even if the object is changed or closed. Any other
+    file-like object is read under a lock, and must stay open.
 
-    Or an object with __len__ and __getitem__, as torch's data sets are. What __getitem__(index) gives is a sample: a
+    Or an object with __len__ and __getitem__, such as torch's data sets. __getitem__(index) returns a sample: a
     picture, or a pair of picture and target, or a dict of fields. Pictures are bytes of files, PIL.Images, or arrays of
-    uint8; other fields are numbers, rows of numbers, text and bytes, as the first sample has them, and may be None in
-    others. The second thing of a pair is the target, as is the "target", "label", "labels", "cls", ... of a dict: a
-    whole number, or with classes= a name, of which its number is made. Where it is another number, or several, it is
-    the field "label" (of a dict, the field of its name). __getitem__ is called by several threads, one at a time, since
-    each holds the interpreter's lock, and must give the same sample for the same index. An exception costs its sample
-    only; OSError and EOFError are tried again (read_retries). last_exception is the last one.
+    uint8; other fields are numbers, rows of numbers, text and bytes. The first sample decides their kinds, and other
+    samples may have None. The second element of a pair is the target, and so is the "target", "label", "labels", "cls",
+    ... of a dict: a whole number, or with classes= a name, which is replaced by its number. Other numbers, or several,
+    become the field "label" (in a dict, the field of that name). __getitem__ is called by several threads, one at a
+    time, since each holds the interpreter's lock, and must give the same sample for the same index. An exception fails
+    only its sample; OSError and EOFError are tried again (read_retries). last_exception is the last one.
 
     Or a datasets.Dataset of Hugging Face's, a pyarrow.Table, or files "*.parquet" of one: its rows are samples, and
-    pictures are read where pyarrow has them, without copies. See from_table.
+    pictures are read in pyarrow's memory, without copies. See from_table.
 
     Or a URL: https://, s3://, gs://, hf:// and whatever else fsspec knows; also braces, lists, and "a::b". README.md
-    has a chapter on it. Archives, mp4, tars, .rec and records are read there by range requests, in blocks that a cache
+    has a chapter on it. Archives, mp4, tars, .rec and record files are read by range requests, in blocks that a cache
     keeps for all threads and files.
 
     split            of an archive: "train", "validation" or "test"
     format           "archive", "folder", "tar", "RecordIO", ... (see info.container): other kinds are refused
-    fields           names of fields: dataset.fields and dataset[i].fields show these alone; None: all. A DataLoader
-                     delivers picture and target, and whatever else its tensors and bytes name
+    fields           names of fields: dataset.fields and dataset[i].fields show only these; None: all. A DataLoader
+                     delivers picture and target, and the fields that its tensors and bytes name
     target           the field of integers that is the target: "cls2" of a tar, "bzna_target_b" of an mp4's tracks, the
                      key of a dict; None: the usual one
-    list             path of a list of samples (.lst, .csv, lines of path label): which files of a folder, or what
-                     labels of a .rec. Whole numbers, one for each sample, are targets, and -1 is none; others are the
+    list             path of a list of samples (.lst, .csv, lines of path label): the files of a folder, or the labels
+                     of a .rec. Whole numbers, one for each sample, are targets, and -1 is none; other labels are the
                      field "label"
     classes          of a folder: its class folders, in the order of their numbers; None: all, in class_order. A folder
-                     of pictures beside one of masks is no data set of two classes, and refused unless they are named
-                     here. Of an object: the names of targets 0, 1, ..., by which samples may name their labels
+                     of pictures and a folder of masks are no data set of two classes, and are refused unless they are
+                     named here. For an object: the names of targets 0, 1, ..., by which samples may name their labels
     class_order      "text": "10" comes before "2"; "numeric": after it
     allow_empty      True: class folders without pictures are classes, too, with numbers of their own, as in
                      torchvision; False: they are refused
-    orientation      "apply": pictures are turned as their EXIF data says; "ignore", as torchvision's ImageFolder does
-    palette          "colors", or "index": what pictures with a palette give, indices as gray
+    orientation      "apply": pictures are rotated as their EXIF data says; "ignore": they are not, as in torchvision's
+                     ImageFolder
+    palette          "colors": pictures with a palette become their colors; "index": their indices, as gray
     pairs            folders in the folder whose files of the same names make one sample: ("images", "masks"), or
                      {"image": "leftImg8bit/train", "mask": "gtFine/train"}. Each is a picture of that name, for
                      Output.mask and Output
-    records          of a file of fixed-size records: a dict of bzna_records' members; types and layout by name,
-                     "uint8", "nhwc". A file of MNIST's format (IDX) needs none; its labels are in another file: see idx
-    hold_bytes       how many bytes of files of records may be held in memory; None: 256 MiB; 1: none. They are read
-                     whole, one after the other, as long as they fit
+    records          of a record file: a dict of bzna_records' members; types and layout by name, "uint8", "nhwc". A
+                     file of MNIST's format (IDX) needs none; its labels are in another file: see idx
+    hold_bytes       how many bytes of record files may be held in memory; None: 256 MiB; 1: none. They are read whole,
+                     one after the other, as long as they fit
 
-    index            the bytes of the index (.idx) of one tar or .rec that is no path, so that it need not be walked
-                     over. Paths and URLs have it beside them
+    index            the bytes of the index (.idx) of one tar or .rec that is no path, so that the library need not walk
+                     over it. For paths and URLs, the index is the file next to them
 
     Of URLs
-    block_size       bytes that requests are rounded to. Reads in order ask for up to 4 MiB at once; reads here and
-                     there of files that together are larger than the cache ask for their bytes alone
-    cache_bytes      bytes of blocks that are kept, for all files and threads; 0: none
+    block_size       bytes that requests are rounded to. Reads in order ask for up to 4 MiB at once; scattered reads of
+                     files that together are larger than the cache ask for only their own bytes
+    cache_bytes      bytes of blocks that the cache keeps, for all files and threads; 0: none
     retries          how often a request is sent again where that may help, after 0.2 s, 0.4 s, 0.8 s, ...
     timeout          seconds that a request may take, and as many more for each MiB that it asks for
     storage_options  a dict: headers (a dict) and ssl_context for http and https; else what fsspec's file system takes

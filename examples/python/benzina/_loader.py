@@ -92,76 +92,76 @@ class DataLoader(_handles.Handled):
         (4, 3, 224, 224) float32 (4,) int64
         (4, 3, 224, 224) float32 (4,) int64
 
-    images: N x C x H x W; targets: N int64, -1 where a sample has none. Every `for` goes through one epoch, the first
-    one through first_epoch, the next one through the one after it, also if the last one was broken off. A new iter()
-    ends the iterators before it.
+    images: N x C x H x W; targets: N int64, -1 if a sample has none. Every `for` iterates over one epoch: the first
+    loop over first_epoch, the next loop over the next epoch, also after a `break`. A new iter() ends earlier iterators.
 
-    Arrays may be kept in any number. They lie in the loader's own buffers as long as another one stays free, and are
-    copies else (statistics.batches_copied counts them).
+    Arrays may be kept in any number. They stay in the loader's own buffers as long as another buffer is free, and are
+    copied otherwise (statistics.batches_copied counts them).
 
     Samples
-    dataset          a Dataset, or what makes one (a path, several in a list, a file); torch's Subset and
-                     ConcatDataset, and torchvision's ImageFolder and ImageNet, too. A class of the user's is asked for
+    dataset          a Dataset, or an argument for one (a path, several in a list, a file); torch's Subset and
+                     ConcatDataset, and torchvision's ImageFolder and ImageNet, too. A class of the user is asked for
                      each sample
-    shape            (height, width) in pixels of the pictures that come out, or one number for both. None, where
-                     tensors or bytes are named: no pictures, images is None
+    shape            (height, width) of the output pictures in pixels, or one number for both. None, which needs tensors
+                     or bytes: no pictures; images is None
     batch_size       samples of a batch, for each rank
     shuffle, seed    the order and the random warps of epoch e follow from (seed, e). None: another seed in every run
     drop_last        no partial last batch
-    last_batch       "partial": it has what is left. "drop". "pad": it is filled from the epoch's start. "fill": with
-                     pictures whose numbers are all pad_value, and targets of pad_target; a Batch's count says how many
-                     samples are real. None: "partial"; with several ranks the remainder is spread evenly over them, and
-                     the epoch's first samples fill up so that all ranks have the same number: at least one, and less
-                     than world_size samples come twice
-    indices          the samples of an epoch, by number, instead of all; "given": set_indices or set_batches gives those
-                     of each epoch
-    sampler          torch's, or anything that iterates over numbers of samples: it is asked for those of an epoch when
-                     that begins, after its set_epoch(epoch), where it has one. It shards itself (DistributedSampler):
-                     this process loads all that it yields, unless rank and world_size are given, which share it
-    batch_sampler    likewise, for lists of numbers, each of which is a batch. batch_size is the largest of them; by
-                     default the sampler's own batch_size
-    weights          how likely each is, with weighting "replace" or "once"; weights_by_part: weights are those of a
-                     sum's parts
+    last_batch       "partial": it has the remaining samples. "drop". "pad": it is filled from the epoch's start.
+                     "fill": with pictures whose numbers are all pad_value, and targets of pad_target; a Batch's count
+                     says how many samples are real. None: "partial"; with several ranks the remainder is spread evenly
+                     over them, and filled up with the epoch's first samples, so that all ranks have the same number: at
+                     least one, and less than world_size samples come twice
+    indices          the samples of an epoch, by number, instead of all; "given": set_indices or set_batches gives each
+                     epoch's samples
+    sampler          torch's, or anything that iterates over numbers of samples: it is asked for an epoch's samples when
+                     the epoch begins, after its set_epoch(epoch), if it has one. A sampler shards itself
+                     (DistributedSampler): this process loads all that it yields, unless rank and world_size are given,
+                     which share it
+    batch_sampler    the same, but it iterates over lists of numbers, each of which is a batch. batch_size is the size
+                     of the largest batch; by default the sampler's own batch_size
+    weights          the weight of each sample, with weighting "replace" or "once"; weights_by_part: the weight of each
+                     part of a sum of Datasets
     epoch_samples    draws of an epoch, with weighting
-    epochs           how many there are; None: no end, and the first batches of the next epoch are decoded while this
-                     one is used up
+    epochs           how many epochs; None: no end, and the first batches of the next epoch are decoded during the
+                     current one
     first_epoch      the number of the first one
-    rank, world_size this process's share. None: those of torch.distributed, where that is initialized when the loader
-                     is first used and indices are not given; else all samples. Variables of torchrun, Slurm or MPI
-                     alone are not applied (see distributed_from_env). The seed is then 0 where none is given, since all
-                     ranks need the same one
+    rank, world_size this process's share. None: torch.distributed's, if it is initialized when the loader is first used
+                     and indices are not given; else all samples. Variables of torchrun, Slurm or MPI alone are not
+                     applied (see distributed_from_env). If no seed is given, it is 0 then, since all ranks need the
+                     same seed
     shard            False: this process loads all samples, whatever torch.distributed says
 
     Pictures
     warp             one of ops, or a list of them, one after the other; nine numbers; or a callable (index, in_size,
                      out_size, rng) -> 3x3 from output to input pixels, sizes being (width, height) and rng
-                     a Random. By default ops.CenterResizedCrop(): the picture is scaled until it just covers shape,
-                     and its middle is taken; one that has the size of shape already comes as it is. None: no scaling,
-                     pixels of the picture's middle are copied, those that torchvision's CenterCrop takes
-    rotate, shear    degrees, drawn for each view, on top of the warp, as torchvision's RandomAffine draws them: a
-                     number d means (-d, d); shear may have four, of x and y
-    perspective      distortion_scale of torchvision's RandomPerspective, on top of that, or (distortion_scale, p); p is
-                     0.5
-    views            so many views of each sample, each with its own random warp: images is V x N x C x H x W then
-    outputs          further Outputs of the same decode, which are in the loop's fields
+                     a Random. By default ops.CenterResizedCrop(): the picture is scaled until it just covers shape, and
+                     cropped to its middle; a picture of the size of shape is not changed. None: no scaling; the pixels
+                     of torchvision's CenterCrop are copied
+    rotate, shear    degrees, drawn for each view and applied after the warp, as by torchvision's RandomAffine: a number
+                     d means (-d, d); shear may have four, of x and y
+    perspective      distortion_scale of torchvision's RandomPerspective, which is applied after that, or
+                     (distortion_scale, p); p is 0.5
+    views            the number of views of each sample, each with its own random warp: images is V x N x C x H x W then
+    outputs          further Outputs of the same decoded picture, in the loop's fields
     filter           "linear" (the default), "nearest", "cubic" (a = -0.5), "lanczos" (a = 3): PIL's; "cubic-0.75",
                      "lanczos4", "area": OpenCV's
-    antialias        True: where a picture shrinks, the filter is widened by as much, as in torchvision ("nearest" is
-                     not; "area" always is); False: it is not, as in OpenCV; "round": it is, and RGB and gray pictures
-                     (PNG, not JPEG) are rounded to whole numbers after the horizontal and after the vertical pass, as
-                     in PIL. None: "round" with a warp of torchvision's Resize and CenterCrop, which then has the bytes
-                     that torchvision makes of PIL's pictures; else True
+    antialias        True: if a picture shrinks, the filter is widened as much, as in torchvision ("nearest" is not;
+                     "area" always is); False: it is not, as in OpenCV; "round": it is, and RGB and gray pictures (PNG,
+                     not JPEG) are rounded to whole numbers after the horizontal and after the vertical pass, as in PIL.
+                     None: "round" with a warp of torchvision's Resize and CenterCrop, which then has the bytes that
+                     torchvision makes of PIL's pictures; else True
     inter_method     MXNet's number instead of the two: 0 nearest, 1 linear, 2 cubic, 3 area, 4 lanczos4; 9: for each
-                     sample 2 where both sides grow, 3 where both shrink, else 1; 10: for each sample any of 0 to 4. 9
-                     and 10 run in Python
+                     sample 2 if both sides grow, 3 if both shrink, else 1; 10: for each sample any of 0 to 4. 9 and 10
+                     run in Python
     jpeg_shrink      True: a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2,
                      1/4 or 1/8
     jpeg_shrink_margin
-                     with jpeg_shrink: how much all views must still shrink what was decoded, from 1 (the default) to
-                     64. With 1.5, a JPEG is decoded at 1/2 only where all views shrink it threefold
+                     with jpeg_shrink: how much all views must still shrink the decoded picture, from 1 (the default) to
+                     64. With 1.5, a JPEG is decoded at 1/2 only if all views shrink it threefold
     hybrid           True: while NVDEC has more pictures than it can begin, and the program waits for a batch,
                      processors decode some of them. Batches are the same. Needs on_error="fill"
-    transform        a callable (sample_info, rng, structs.transform) that may change all of it
+    transform        a callable (sample_info, rng, structs.transform) that may change the transform
     picture          a callable (sample_info, rng, Picture) that draws into decoded pictures before they are warped,
                      once a sample whatever the views; in software alone. Random erasing, of up to half of each edge:
 
@@ -173,18 +173,18 @@ class DataLoader(_handles.Handled):
                              for plane in picture.region(left, top, left + width, top + height):
                                  plane[...] = picture.gray
 
-    Random operations, behind the crop and its colors, before normalization
+    Random operations, after the crop and its colors, before normalization
     augment          policies of ops, one or a list, which are applied one after the other: RandAugment,
                      TrivialAugmentWide, AutoAugment, GaussianBlur, RandomErasing, ..., at most 8 operations a sample.
-                     They are torchvision's on tensors of uint8. Text is timm's: "rand-m9-mstd0.5-inc1". Or an AugMix
-                     alone
+                     They compute as torchvision does on tensors of uint8. A text is timm's notation:
+                     "rand-m9-mstd0.5-inc1". Or a single AugMix
     beyond_crop      True: operations that move pixels bring in the picture beyond the crop; False: the color oob, as in
                      torchvision
-    operations       True: fields["operations"] is N x V x 8 x 9 float32, what was drawn for each view (of the images,
-                     then of outputs): the kind (OP_...; 0: nothing), its magnitude, left, top, right and bottom of what
-                     is covered, and its color
+    operations       True: fields["operations"] is N x V x 8 x 9 float32, the operations drawn for each view (of the
+                     images, then of outputs): the kind (OP_...; 0: nothing), its magnitude, left, top, right and bottom
+                     of the covered area, and its color
 
-    Colors, of x in 0..255
+    Colors, for x in 0..255
     mean, std        y = (x - mean) / std: three numbers, or one
     bias, norm       y = (x - bias) * norm: three numbers, one, an ops.Constant..., or a callable. norm multiplies
     mean_image       a mean for each pixel: an array of float32, C x H x W, in place of mean
@@ -193,10 +193,9 @@ class DataLoader(_handles.Handled):
                      the conversion to RGB (see ops.ColorTransform; None: what the file says)
     brightness, contrast, saturation
                      factors as of torchvision's ColorJitter: a number b means (max(0, 1 - b), 1 + b)
-    hue              its turns of the hue: a number h, at most 0.5, means (-h, h). The four come in this order
+    hue              its shift of the hue: a number h, at most 0.5, means (-h, h). The four are applied in this order
     grayscale        the probability of torchvision's RandomGrayscale
-    jitter           an ops.ColorJitter instead of the five, which has MXNet's random_h, max_random_contrast, ... as
-                     well
+    jitter           an ops.ColorJitter instead of these five, which also has MXNet's random_h, max_random_contrast, ...
 
     Arrays
     dtype            "float32", "float16", "bfloat16" (which numpy does not have: torch, or its bits by memoryview),
@@ -206,31 +205,32 @@ class DataLoader(_handles.Handled):
     layout           "NCHW", "NHWC" (channels last; torch: images.permute(0, 3, 1, 2) is then NCHW in
                      torch.channels_last)
     output           "torch", "numpy", "jax", "field", "memoryview"; None: the first of torch, numpy, field that is
-                     there
+                     available
     copy             True: always copies, never views of the loader's buffers
-    memory           "host", "device"; None: the device for output="torch" where torch has CUDA and the context a GPU,
-                     else the host
+    memory           "host", "device"; None: the device for output="torch" if torch has CUDA and the context a GPU, else
+                     the host
     stream           the CUDA stream to which batches on the device are delivered: a number, or torch's or cupy's
-                     object; None: one of the loader's own. What takes a batch by DLPack names its own stream all the
-                     same
-    track            the picture of each sample: "image", "thumb", or one of Sample.images; None: the thumbnail where
-                     shape is at most 512 and there is one
-    tensors          names of numeric fields: N int64, -1 where a sample has none, or N x k float32; k is how many
-                     numbers the first sample has, or stands behind a colon: ["id", "label:5"]. What is missing is NaN
+                     object; None: a stream of the loader. A consumer that imports a batch by DLPack names its own
+                     stream in any case
+    track            the picture of each sample: "image", "thumb", or one of Sample.images; None: the thumbnail if shape
+                     is at most 512 and there is one
+    tensors          names of numeric fields: N int64, -1 if a sample has none, or N x k float32; k is how many numbers
+                     the first sample has, or the number after a colon: ["id", "label:5"]. Missing numbers are NaN
     bytes            names of any fields: lists with a text, bytes, a number, an array or None for each sample
     fields           all three in a dict: {"image": "jpg", "tensors": ["id"], "bytes": ["txt"]}
-    rules            Rules, in order, by which functions make arrays of fields: boxes of JSON, mapped to what the images
-                     show
+    rules            Rules, in order, by which functions make arrays of fields: boxes of JSON, mapped to the pixels of
+                     the images
     geometry         True: fields["geometry"] is N x 16 float32: the homography (9) from the image to the picture, the
                      picture's width and height, the crop (4), and 1 * flipped left to right + 2 * upside down; with
                      views N x V x 16
 
     Work
     device           that decodes and warps: "cpu", "cuda:0", ... (see Context); None: the dataset's
-    decoder          "auto": NVDEC where the device has it, and software for what that cannot; "software", "nvdec"
-    jpeg_decoder     "nvdec": NVDEC decodes baseline JPEG of 4:2:0, too (best of one size), or opening fails; its pixels
-                     are near libjpeg-turbo's, not equal. "auto", "software": never
-    num_threads      that decode; 0: one a processor
+    decoder          "auto": NVDEC if the device has it, and software for pictures that NVDEC cannot decode; "software",
+                     "nvdec"
+    jpeg_decoder     "nvdec": NVDEC decodes baseline JPEG of 4:2:0, too (fastest with pictures of one size), or opening
+                     fails; its pixels are close to libjpeg-turbo's, but not equal. "auto", "software": never
+    num_threads      threads that decode; 0: one for each processor
     no_threads       True: no thread is started. The thread that asks for a batch reads and decodes its samples, and
                      callbacks run there, so that a breakpoint in one stops the program's own thread. Batches are the
                      same, and slower
@@ -239,16 +239,16 @@ class DataLoader(_handles.Handled):
                      threads that read, samples and bytes read ahead, how often a read that failed is tried again, and
                      after how many nanoseconds; 0: the library's defaults, but 16 threads and 64 samples for a Dataset
                      of URLs
-    timeout          seconds to wait for a batch at most, a TimeoutError after that; 0: no limit
-    on_error         "fill": the slot of a sample that fails holds the color outside, and a warning tells; "replace";
-                     "stop"
+    timeout          the longest wait for a batch in seconds, then a TimeoutError; 0: no limit
+    on_error         "fill": the slot of a sample that fails has the out-of-bounds color, and a warning is logged;
+                     "replace"; "stop"
     on_callback_error
-                     "stop": an exception of a callback is raised where the next batch is asked for, whatever on_error
-                     is; "sample": its sample counts as one that fails (Batch.errors() has the exceptions)
-    batch_map        a callable (images, targets), or (images, targets, fields) where there are fields, whose result the
-                     loop is given: lambda images, targets: {"pixel_values": images, "labels": targets}
+                     "stop": an exception of a callback is raised by the call for the next batch, whatever on_error is;
+                     "sample": its sample counts as one that fails (Batch.errors() has the exceptions)
+    batch_map        a callable (images, targets), or (images, targets, fields) if there are fields, whose result the
+                     loop gets: lambda images, targets: {"pixel_values": images, "labels": targets}
     restore_any_pixels
-                     True: load_state_dict takes states of other pixels (another shape, warp or color), too
+                     True: load_state_dict accepts states of other pixels (another shape, warp or color), too
     """
 
     __reduce__ = _handles.uncopied(
@@ -259,7 +259,7 @@ class DataLoader(_handles.Handled):
     _is_made = False
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """An argument is not to be changed: nobody would look at it any more."""
+        """Arguments cannot be changed, because nothing would read them again."""
         if self._is_made and name != "timeout" and name in _arguments_of(type(self)):
             raise AttributeError(
                 "%s: a %s keeps what it was made with: make another one, and give it this one's state_dict()"
@@ -692,11 +692,11 @@ class DataLoader(_handles.Handled):
     # -- one epoch after the other
 
     def __len__(self) -> int:
-        """Batches of an epoch. Of the one that load_state_dict went into: those that were delivered before, of whatever
-        size and to however many ranks, and those that are left, also where the state was saved behind the last one and
-        none is left (Lightning counts batches over both runs, and an epoch ends for it at this length). With a sampler,
-        whose epochs may differ: those of the epoch under way. An epoch is under way up to the body of a loop for its
-        last batch; behind it, these are the batches of the next one, whose length a sampler is asked for."""
+        """Batches of an epoch. In the epoch of a state that load_state_dict loaded, it counts the batches that were
+        delivered before, of whatever size and to however many ranks, and the remaining ones, also if the state was
+        saved after the last batch and none is left (Lightning counts batches over both runs, and an epoch ends for it
+        at this length). With a sampler, whose epochs may differ, it is the length of the current epoch until the body
+        of the loop for its last batch. Afterwards it is the next epoch's, which the sampler is asked for."""
         self._settle()
         resumed = self._resumed_length()
         return self._whole_epoch() if resumed is None else resumed
@@ -722,14 +722,14 @@ class DataLoader(_handles.Handled):
         return self.batches_left if self._resumed else self._whole_epoch()
 
     def set_indices(self, epoch: int, indices: Indices) -> None:
-        """Gives the samples of an epoch, by number, where indices="given" or a sampler was: the epoch that comes next,
-        or a later one, also from another thread, and while batches of the one before are taken. A sampler is not asked
-        for that epoch then. It is given once; set_epoch to an epoch that has begun, and load_state_dict, forget what
-        epochs that have begun were given."""
+        """Gives the samples of an epoch, by number, with indices="given" or a sampler: of the next epoch, or a later
+        one, also from another thread, and during the epoch before. A sampler is not asked for that epoch then. An
+        epoch's samples are given once; set_epoch to an epoch that has begun, and load_state_dict, forget the samples of
+        epochs that have begun."""
         self._given_lists().indices(epoch, indices)
 
     def set_batches(self, epoch: int, batches: Batches) -> None:
-        """The same, by lists of numbers, each of which is a batch of at most batch_size samples."""
+        """As set_indices, with lists of numbers, each of which is a batch of at most batch_size samples."""
         self._given_lists().batches(epoch, batches)
 
     def _given_lists(self) -> Lists:
@@ -856,8 +856,8 @@ class DataLoader(_handles.Handled):
         return batch
 
     def state_dict(self) -> Dict[str, Any]:
-        """Where the run stands, after the last batch that was delivered, to be kept beside the model's checkpoint:
-        {"state": hexadecimal digits, "batches": how many of the epoch each rank was given}. JSON holds it as it is."""
+        """The position of the run after the last batch that was delivered, to be saved with the model's checkpoint:
+        {"state": hexadecimal digits, "batches": how many of the epoch each rank received}. JSON can hold it."""
         self._settle()
         return self._state()
 
@@ -871,8 +871,8 @@ class DataLoader(_handles.Handled):
         return _bytes(told("loader_state", lib.bzna_loader_save, self.handle))
 
     def load_state_dict(self, state_dict: Any) -> None:
-        """Goes on from a state, whatever the batch size, threads and world size were. The `for` that follows ends with
-        its epoch. The bytes of "state", or its digits, will do alone."""
+        """Continues from a state, whatever the batch size, threads and world size were. The next `for` ends with the
+        state's epoch. The argument may also be only the bytes of "state", or its digits."""
         self._settle()
         if isinstance(state_dict, Mapping):
             check_state_dict(state_dict, "state")
@@ -882,9 +882,9 @@ class DataLoader(_handles.Handled):
         self._counts = None if self._length is None else _lightning.counts_of(self)
 
     def skip_first_batches(self, num_batches: int) -> Any:
-        """The loader, whose next `for` goes through the epoch without its first num_batches batches, which are not
-        read. For runs whose checkpoints have the number of a step; load_state_dict also goes on exactly after the batch
-        size or the number of ranks has changed."""
+        """Returns the loader. Its next `for` skips the first num_batches batches of the epoch, which are not read. For
+        runs whose checkpoints have the number of a step; load_state_dict also continues exactly after the batch size or
+        the number of ranks has changed."""
         self._settle()
         if self._lists is not None:
             raise ValueError("skip_first_batches: the order is given: leave out its first samples")

@@ -156,28 +156,30 @@ class Stream(DataLoader):
         ...     print(images.shape, targets.shape)
         (4, 3, 64, 64) (4,)
 
-    Shards are read into memory, window by window, and samples are shuffled within a window. stream.h says more: which
-    shards ranks have, and what is the same in each run.
+    Shards are read into memory, window by window, and samples are shuffled within a window. stream.h describes which
+    shards each rank reads, and which results are the same in each run.
 
-    sources           a text, or several in a list: a path, "-", a FIFO, "pipe:COMMAND". Braces stand for several:
+    sources           a text, or several in a list: a path, "-", a FIFO, "pipe:COMMAND". Braces name several:
                       {000..146}, {a,b}
-    memory_bytes      of all shards in memory, unpacked; 0: 1 GiB. A shard may have a third of it
+    memory_bytes      of all shards in memory, unpacked; 0: 1 GiB. A shard may use a third of it
     samples_per_epoch of all ranks together, so that each rank has the same number of batches; 0: an epoch has each
                       shard once, and len() is not known
     weights           one for each of the sources, each of which is a stream of its own then: a text, or a list. Samples
-                      of batches are drawn from the streams, each as likely as its weight says; a stream that ends
-                      begins anew. samples_per_epoch is needed. state_dict is of each rank, and resumes exactly
-    cache             a folder: shards of URLs and of "pipe:" are kept there, and read from there the next time. Any
-                      number of processes may share it, and any of them may be killed
-    cache_bytes       what the folder may hold, in bytes: the shard that was used longest ago goes first; None: any
-                      number
-    on_shard_error    "stop"; "leave": a shard that cannot be read is left out, and the log tells
+                      of batches are drawn from the streams with probabilities in proportion to the weights; a stream
+                      that ends starts again. samples_per_epoch is required. Each rank has its own state_dict, which
+                      resumes exactly
+    cache             a folder, in which shards of URLs and of "pipe:" are kept, and from which they are read the next
+                      time. Any number of processes may share it, and any of them may be killed
+    cache_bytes       the capacity of the folder in bytes: the shard that was used longest ago is removed first; None:
+                      no limit
+    on_shard_error    "stop"; "leave": a shard that cannot be read is left out, and a message is logged
     literal           True: braces stand for themselves
     format, orientation, palette
                       as of a Dataset
 
-    The rest is a DataLoader's, without indices, weights and samplers. Of a last batch that is not full, there is what
-    is left, also with several ranks. set_epoch, and leaving a loop in the middle of an epoch, begin to read anew."""
+    The other arguments are those of a DataLoader, without indices, weights and samplers. A last batch that is not full
+    has the remaining samples, also with several ranks. After set_epoch, or leaving a loop in the middle of an epoch,
+    the stream reads from the start again."""
 
     _gone = "the stream is closed"
     _end, _is_past = 0, False                   # with epochs: the first one that is not delivered; it stands there

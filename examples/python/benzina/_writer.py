@@ -245,20 +245,20 @@ class Writer(_handles.Handled):
     At the end of the block the archive is finished, by finish(). After an exception, or close() alone, it is left
     unfinished, and readers refuse it. The same samples give the same bytes.
 
-    path             a path, or a binary file that can seek. What was there is lost at once: no open Dataset may be
+    path             a path, or a binary file that can seek. An existing file is emptied at once: no open Dataset may be
                      reading it
-    codec            what pictures are encoded to: "h265", "h264", "av1", "jpeg"; "copy" keeps JPEG files as they are,
-                     and encodes other pictures as jpeg. Processes of `bzna pack` encode, as it does alone: frames of
-                     multiples of 512 pixels, thumbnails for what is larger than 512, and so on. $BENZINA_TOOL names
-                     that program; else it is looked for beside this file, in ../../build and in PATH
+    codec            the codec of encoded pictures: "h265", "h264", "av1", "jpeg"; "copy" keeps JPEG files as they are,
+                     and encodes other pictures as jpeg. Processes of `bzna pack` encode with its defaults: frames of
+                     multiples of 512 pixels, thumbnails for larger pictures than 512, and so on. $BENZINA_TOOL names
+                     that program; else it is looked for next to this file, in ../../build and in PATH
     classes          the names of the targets 0, 1, ...: Dataset.classes
     jobs             how many pictures are encoded at once; None: as many as there are processors
     queue_bytes      memory for samples that wait for smaller indices, 64 MiB if it is 0; timeout: how many seconds add
                      waits when that is full
     encoder, crf, preset, chroma, lossless, tune_decode, quality, max_edge, max_short_edge, frame, thumb, background
-                     as `bzna pack` has them: crf=28, frame="exact", lossless=True
+                     as in `bzna pack`: crf=28, frame="exact", lossless=True
 
-    add encodes one picture, and returns when it is written. Several at a time: add_all; or threads of yours that call
+    add encodes one picture, and returns when it is written. add_all encodes several at a time; so do threads that call
     add, each sample with its index."""
 
     __reduce__ = _handles.uncopied("one process writes an archive")
@@ -353,26 +353,26 @@ class Writer(_handles.Handled):
         """Adds one sample.
 
         image            a path of a picture file, its bytes, or a binary file; an array of uint8, H x W or H x W x 3 in
-                         RGB; a PIL picture, as its pixels are: all these are encoded. A Sample: its frame of H.265,
-                         H.264 or AV1 is kept as it is, with its thumbnail; its file (JPEG, PNG) is encoded as other
-                         files are. Bytes of one frame that stands alone are kept, too: H.265 or H.264 with start codes
-                         (Annex B) and parameter sets, AV1's OBUs
+                         RGB; a PIL picture, with its pixels as they are: all these are encoded. A Sample: its frame of
+                         H.265, H.264 or AV1 is kept as it is, with its thumbnail; its file (JPEG, PNG) is encoded like
+                         other files. Bytes of a frame that depends on no other are kept, too: H.265 or H.264 with start
+                         codes (Annex B) and parameter sets, AV1's OBUs
         target           a number, or the name of one of the writer's classes; None and -1: none
-        name             None: of a path its last part, else none
-        thumb            bytes of a coded picture, or a Sample with one; None: the encoder's, else the picture serves,
+        name             None: the last part of a path, else none
+        thumb            bytes of a coded picture, or a Sample with one; None: the encoder's, else the picture itself,
                          if its frame is at most 512x512
         split            None, "train", "validation", "test"
-        codec            "h265", "h264", "av1", "jpeg": the bytes are a coded picture, and kept
-        size, thumb_size of coded bytes: (width, height) of the picture, which begins in the frame's top left corner;
+        codec            "h265", "h264", "av1", "jpeg": the bytes are a coded picture, and are kept
+        size, thumb_size for coded bytes: (width, height) of the picture, which begins in the frame's top left corner;
                          None: all of the frame
-        index            where the sample stands in the archive, from 0: samples may come in any order, from several
-                         threads; None: behind all that were added. See skip
+        index            the sample's position in the archive, from 0: samples may come in any order, from several
+                         threads; None: after all that were added. See skip
         fields, further arguments
-                         what the sample has beside its picture, by name: integers, texts, bytes, numbers and arrays of
-                         numbers (vectors of float32); None: it has no such field. fields: a dict of them, for names
-                         that are arguments here
+                         the sample's other fields, by name: integers, texts, bytes, numbers and arrays of numbers
+                         (vectors of float32); None: it has no such field. fields: a dict of fields, for names that are
+                         arguments here
 
-        A sample that is refused raises, and leaves the archive as it was: others can be added."""
+        If a sample is refused, an exception is raised, and the archive stays as it was: other samples can be added."""
         self._write(
             self._described(image, target, name, thumb, split, codec, size, thumb_size, fields=fields, **more), index
         )
