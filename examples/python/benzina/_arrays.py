@@ -98,7 +98,7 @@ def _add_labels(made, labels):
 
 def from_arrays(images: Any, labels: Optional[Any] = None, names: Optional[Sequence[str]] = None, *,
                 classes: Optional[Sequence[str]] = None, **settings: Any) -> Dataset:
-    """Pictures in memory as a Dataset, which the library reads where they lie, without calling Python.
+    """Pictures in memory as a Dataset, which the library reads in place, without calling Python.
 
         >>> dataset = benzina.from_arrays([open("train/color/a.png", "rb").read()] * 2, [0, 1])
         >>> dataset, dataset[1].target

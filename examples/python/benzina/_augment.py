@@ -503,7 +503,7 @@ class Lighting(_Simple):
 
 
 class Cutout(Policy):
-    """A square is covered with probability p. size: its edge as a share of the output's shorter one; it may lie partly
+    """A square is covered with probability p. size: its edge as a share of the output's shorter one; it may be partly
     outside. value: a number, or three, in units of the output, as of RandomErasing."""
 
     def __init__(self, size: Range = 0.5, p: float = 1.0, value: Numbers = 0) -> None:
@@ -543,7 +543,7 @@ class _Container(Policy):
 
 
 class RandomApply(_Container):
-    """torchvision's: all of these with probability p, else none.
+    """torchvision's RandomApply: all transforms with probability p, else none.
 
     >>> simclr = [ops.RandomApply([ops.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8), ops.RandomGrayscale(0.2),
     ...           ops.GaussianBlur(23)]
@@ -555,14 +555,14 @@ class RandomApply(_Container):
 
 
 class RandomChoice(_Container):
-    """torchvision's: one of these, each as likely as another."""
+    """torchvision's RandomChoice: one of the transforms, each with the same probability."""
 
     def __init__(self, transforms: Sequence[Any]) -> None:
         self._collect(transforms, "choose")
 
 
 class RandomOrder(_Container):
-    """torchvision's: all of these, in random order."""
+    """torchvision's RandomOrder: all transforms, in random order."""
 
     def __init__(self, transforms: Sequence[Any]) -> None:
         self._collect(transforms, "shuffle")

@@ -59,7 +59,7 @@ class _Crop(WarpTransform):
 
 class CenterCrop(_Crop):
     """torchvision's: the middle of the picture, size (height, width) or one number for both, which is the loader's
-    shape, too. Pixels are copied; what lies outside of the picture has the color oob.
+    shape, too. Pixels are copied; pixels outside of the picture have the color oob.
 
     >>> ops.CenterCrop(32)
     CenterCrop(size=(32, 32))

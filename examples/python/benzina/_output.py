@@ -120,7 +120,7 @@ class Output(Remade):
         dtype: Dtype = "uint8",
         **settings: Any,
     ) -> Output:
-        """Masks of classes beside the pictures, warped as these are: N x 1 x H x W, whose numbers are those of the
+        """Masks of classes with the pictures, warped in the same way: N x 1 x H x W, whose numbers are those of the
         mask's pixels, or the indices of its palette (nearest, no colors, no jitter), and oob outside. field is the
         picture field that has them, name by default the same.
 

@@ -48,7 +48,7 @@ class Geometry:
         return boxes, shown
 
     def points(self, points: Any) -> Any:
-        """k x 2 points (x, y) of the picture, counted from its corner, in the output; they may lie outside of it."""
+        """k x 2 points (x, y) of the picture, counted from its corner, in the output; they may be outside of it."""
         numpy = installed("numpy")
         points = numpy.array(points, numpy.float64).reshape(-1, 2) - 0.5
         mapped = points @ self.inverse[:, :2].T + self.inverse[:, 2]

@@ -13,9 +13,8 @@
     >>> batches.reset()
 
 Arrays are numpy's, which also have asnumpy() and asscalar(). ImageRecordIter and MNISTIter read and decode as a
-DataLoader does. CSVIter and NDArrayIter have numbers alone. Parameters that nothing can be made of are refused, with
-the reason.
-"""
+DataLoader does. CSVIter and NDArrayIter have only numbers. Parameters that are not supported are refused, with the
+reason. """
 
 from __future__ import annotations
 
@@ -87,7 +86,7 @@ class _Named(NamedTuple):
 
 
 class DataDesc(_Named):
-    """Name and shape of what an iterator gives, with dtype and layout."""
+    """Name, shape, dtype and layout of an iterator's arrays."""
 
     dtype: Any
     layout: str
@@ -102,8 +101,7 @@ class DataDesc(_Named):
 
 
 class DataBatch:
-    """data and label are lists of arrays. pad: how many samples at the end are there a second time, to fill the
-    batch."""
+    """data and label are lists of arrays. pad: how many samples at the end are repeated to fill the batch."""
 
     def __init__(
         self,
@@ -368,8 +366,8 @@ def _records_of(path_imgrec: Path, path_imglist: Path, path_imgidx: Path) -> Dat
         beside = os.path.splitext(os.fsdecode(path))[0] + ".idx"
         if os.path.abspath(os.fsdecode(os.fspath(path_imgidx))) != os.path.abspath(beside):
             raise ValueError(
-                "path_imgidx: %r: the index of a .rec lies beside it, %r; without one, the .rec is read through once"
-                % (path_imgidx, beside)
+                "path_imgidx: %r: the index of a .rec is next to it, %r; without one, the .rec is read through once" %
+                (path_imgidx, beside)
             )
     source: Any = path
     if os.path.isdir(path):
@@ -416,32 +414,34 @@ def _warp_of(
 
 
 class ImageRecordIter(_LoaderIter):
-    """Batches of pictures of a .rec, as MXNet's ImageRecordIter makes them. Parameters are its own, and keyword
+    """Batches of pictures of a .rec, as MXNet's ImageRecordIter makes them. Parameters are those of MXNet, and keyword
     arguments.
 
-    path_imgrec      a .rec, or a folder of them. path_imgidx: its index, which lies beside it anyway. path_imglist:
+    path_imgrec      a .rec, or a folder of them. path_imgidx: its index, which is next to it in any case. path_imglist:
                      labels of a .lst
     data_shape       (channels, height, width); channels are 3, or 1: gray
     num_parts, part_index
-                     parts of samples one after the other, as many in each
-    round_batch      True: what fills the last batch is left out of the next epoch. False: it fills up from the epoch's
-                     start. batch.pad says how many samples that are, also where MXNet says 0
+                     consecutive parts of the samples, of equal size
+    round_batch      True: samples that fill the last batch are left out of the next epoch. False: it is filled from the
+                     epoch's start. batch.pad says how many samples fill it, also if MXNet says 0
     shuffle          by seed; another order than MXNet's for the same number
     preprocess_threads, prefetch_buffer
                      threads that decode, and batches ahead
     random_resized_crop
-                     areas are drawn as there; ratios log-uniformly, of a range that has both a ratio and its reciprocal
+                     areas are drawn as in MXNet; ratios log-uniformly, from a range that has both a ratio and its
+                     reciprocal
     crop_x_start, crop_y_start
                      where the crop begins, as in MXNet's releases before 1.0
-    mean_img         the file that MXNet has made; it is not made here. Mirrored pictures have the mirrored mean
-    inter_method     as there. Pictures that are rotated or scaled at random have 1 for 3 (area), as there, and for 9
-                     2 or 1
+    mean_img         the file that MXNet has made; this library does not make it. Mirrored pictures have the mirrored
+                     mean
+    inter_method     as in MXNet. For pictures that are rotated or scaled at random, 3 (area) means 1, as in MXNet, and
+                     9 means 2 or 1
     brightness, contrast, saturation
-                     factors as there, in this order
+                     factors as in MXNet, in this order
     verbose, ctx, device_id
                      nothing: arrays are in host memory
     data_name, label_name
-                     what provide_data and provide_label say
+                     names in provide_data and provide_label
 
     The rest is as in MXNet's documentation. Refused are aug_seq, shuffle_chunk_size, shuffle_chunk_seed, pca_noise,
     mean_a, std_a."""
@@ -638,9 +638,10 @@ def ImageRecordUInt8Iter(**parameters: Any) -> ImageRecordIter:
 
 
 class MNISTIter(_LoaderIter):
-    """Batches of MNIST's files: pixels of 0..1, divided by 256. What does not fill a batch is left out. With shuffle,
-    all epochs have one order, by seed; another one than MXNet's for the same number. data_shape, which programs of
-    MXNet's give, changes nothing: flat says which shape it is. Another number of pixels than the file's is refused."""
+    """Batches of MNIST's files: pixels of 0..1, divided by 256. Samples that do not fill a batch are left out. With
+    shuffle, all epochs have one order, by seed, which differs from MXNet's for the same number. data_shape, which
+    programs for MXNet give, has no effect: flat decides the shape. A number of pixels that differs from the file's is
+    refused."""
 
     def __init__(
         self,
@@ -707,7 +708,7 @@ class MNISTIter(_LoaderIter):
 class CSVIter(DataIter):
     """Batches of rows of a file of numbers. data_shape: of each row; label_csv: another file, whose rows have
     label_shape. Files are read whole when it is made. round_batch, data_name and label_name are as of an
-    ImageRecordIter; numbers are read as what dtype says, whole ones exactly."""
+    ImageRecordIter; numbers are read as dtype, whole numbers exactly."""
 
     def __init__(
         self,
@@ -847,7 +848,7 @@ class NDArrayIter(DataIter):
         self._whole, self._at, self._batch = numpy.concatenate([self._rest, self._order]), 0, None
 
     def reset(self) -> None:
-        """With roll_over, what was left of an epoch that came to its end is the start of the next one."""
+        """With roll_over, the samples left at the end of an epoch are the start of the next one."""
         left = len(self._whole) % self.batch_size
         came_to_its_end = self._handle == "roll_over" and self._at > len(self._whole)
         self._rest = self._whole[len(self._whole) - left:] if came_to_its_end else self._order[:0]

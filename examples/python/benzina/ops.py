@@ -5,20 +5,20 @@ jitter and augment:
     >>> ops.RandomResizedCrop(flip_h=0.5)
     RandomResizedCrop(flip_h=0.5)
 
-Each warp can also be called in a callback of one's own, (index, in_size, out_size, rng), sizes being (width, height) in
-pixels and rng a Random: it gives nine numbers, a 3x3 matrix row by row that takes output pixels to input pixels:
+A callback can also call each warp with (index, in_size, out_size, rng), sizes being (width, height) in pixels and rng a
+Random: it returns nine numbers, a 3x3 matrix row by row that maps output pixels to input pixels:
 
     >>> [round(x, 3) + 0.0 for x in ops.Resize()(0, (640, 480), (320, 240), benzina.Random(seed=1))]
     [2.0, 0.0, 0.5, 0.0, 2.0, 0.5, 0.0, 0.0, 1.0]
 
-augment takes policies, of which those of a list are applied one after the other to each sample, behind its crop:
+augment accepts a policy or a list of them, which are applied one after the other to each sample, after its crop:
 
     >>> recipe = [ops.RandAugment(2, 9), ops.RandomErasing(0.25)]
     >>> loader = benzina.DataLoader("train/", 224, 4, warp=ops.RandomResizedCrop(flip_h=0.5), augment=recipe)
 
-Where parity with torchvision is said here, it is on pictures without an EXIF orientation, or with
-Dataset(orientation="ignore"): a Dataset turns pictures as their orientation says, torchvision's ImageFolder does not.
-"""
+If this documentation says that results equal torchvision's, this holds for pictures without an EXIF orientation, or
+with Dataset(orientation="ignore"): a Dataset rotates pictures as their orientation says, torchvision's ImageFolder does
+not. """
 from __future__ import annotations
 
 import ctypes
@@ -112,7 +112,8 @@ Matrix = Tuple[float, ...]                      # nine numbers
 def compute_affine_matrix(in_size: Size, out_size: Size, crop: Optional[Sequence[float]] = None, degrees: float = 0.0,
                           translate: Tuple[float, float] = (0.0, 0.0), flip_h: bool = False, flip_v: bool = False,
                           resize: bool = False, keep_ratio: bool = False) -> Matrix:
-    """The warp that these make together, nine numbers, row by row. Sizes are (width, height) in pixels; crop: offset of
+    """The warp of these settings together, nine numbers, row by row. Sizes are (width, height) in pixels; crop: offset
+    of
     its center, x and y, and width and height.
 
     >>> [round(x, 3) + 0.0 for x in benzina.compute_affine_matrix((100, 100), (50, 50), resize=True)]
@@ -156,23 +157,23 @@ def _sensible_scale(scale: Any, meaning: str) -> None:
 
 
 class BiasTransform(Shown):
-    """Base of what gives three numbers to subtract from R, G, B."""
+    """Base class of objects that give three numbers to subtract from R, G, B."""
 
 
 class NormTransform(Shown):
-    """Base of what gives three numbers to multiply R, G, B by."""
+    """Base class of objects that give three factors of R, G, B."""
 
 
 class WarpTransform(Shown):
-    """Base of what gives a 3x3 matrix from output pixels to input pixels."""
+    """Base class of objects that give a 3x3 matrix from output pixels to input pixels."""
 
 
 class OOBTransform(Shown):
-    """Base of what gives the color of what lies outside the picture."""
+    """Base class of objects that give the color outside the picture."""
 
 
 class ColorTransform(Shown):
-    """Base of what gives the conversion to RGB: 0 BT.601 full range, 1 BT.601, 2 BT.709, 3 BT.2020."""
+    """Base class of objects that give the conversion to RGB: 0 BT.601 full range, 1 BT.601, 2 BT.709, 3 BT.2020."""
 
 
 class ConstantBiasTransform(BiasTransform):
@@ -240,11 +241,11 @@ def _drawn(warp: Any, in_size: Size, out_size: Size, rng: Any) -> Matrix:
 
 
 class SimilarityTransform(WarpTransform):
-    """A random crop, turned, moved, mirrored and resized.
+    """A random crop, rotated, moved, mirrored and resized.
 
     scale            of the crop's area, (lo, hi), as fractions of the picture's; a number s means between s and 1/s
-    ratio            of the crop's width to its height, likewise; None: the picture's own
-    degrees          of the turn, (lo, hi); a number d means (-d, d)
+    ratio            of the crop's width to its height, in the same form; None: the picture's own
+    degrees          of the rotation, (lo, hi); a number d means (-d, d)
     translate        at most these fractions of the output's width and height
     flip_h, flip_v   probabilities
     resize           True: the crop is scaled to the output; scale and ratio force it
@@ -341,7 +342,7 @@ class CenterResizedCrop(SimilarityTransform):
     """The middle of the picture, resized to the output: evaluation.
 
     scale            the output's edge as a fraction of the resized picture's short edge: 224/256 resizes the short edge
-                     to 256 and takes the middle 224 x 224, as torchvision's Resize(256) and CenterCrop(224) do; above
+                     to 256 and crops the middle 224 x 224, as torchvision's Resize(256) and CenterCrop(224) do; above
                      1, there is a margin
     keep_ratio       False: width and height are scaled by factors of their own, so that the middle of each is shown
     flip_h           the probability of mirroring it
@@ -389,8 +390,8 @@ def _is_resize(warp: Any) -> bool:
 
 class MXNetAffine(WarpTransform):
     """The affine augmentation of MXNet's ImageRecordIter, by its parameters' names. Integers, fractions and pixels are
-    as there; a min_aspect_ratio is not: the ratio is drawn between 1 - max_aspect_ratio and 1 + max_aspect_ratio.
-    fill_value is DataLoader's oob, inter_method its inter_method."""
+    as in MXNet. A min_aspect_ratio is not supported: the ratio is drawn between 1 - max_aspect_ratio and 1 +
+    max_aspect_ratio. fill_value is DataLoader's oob, inter_method its inter_method."""
 
     def __init__(
         self,
@@ -460,9 +461,9 @@ class MXNetAffine(WarpTransform):
 
 class ColorJitter:
     """Random colors, for DataLoader's jitter: torchvision's ColorJitter (a number b means factors of (max(0, 1 - b), 1
-    + b), hue of (-h, h) turns; in this order; in a list for augment, the order is random, as torchvision's) and the
-    probability of its RandomGrayscale. Before them MXNet's random_h, random_l, random_s, after them its
-    max_random_contrast and max_random_illumination. clamp_hue: random_h stops at red, as there."""
+    + b), a hue h shifts of (-h, h); in this order; in a list for augment, the order is random, as torchvision's) and
+    the probability of its RandomGrayscale. Before them MXNet's random_h, random_l, random_s, after them its
+    max_random_contrast and max_random_illumination. clamp_hue: random_h stops at red, as in MXNet."""
 
     def __init__(
         self,

@@ -9,17 +9,16 @@
     (2, 48, 48, 3) uint8 (2,)
 
 decode() decodes pictures on threads. With a shape, pictures also come warped to one size, as a DataLoader makes them,
-so that nothing is left for map() to do:
+so that map() need not do it:
 
     >>> batches = (wds.WebDataset("shard-{000..002}.tar", shardshuffle=False).decode("rgb", shape=32)
     ...            .to_tuple("png", "cls").batched(4))
     >>> [(pictures.shape, classes.tolist()) for pictures, classes in batches]
     [((4, 32, 32, 3), [0, 0, 0, 0])]
 
-Other stages run in Python, on the thread that iterates. Shards are tars that can be opened at any place; those of
-"pipe:" are read into memory one by one, which benzina.Stream does not need to do. With a seed, the first epoch has
-webdataset's order; later ones are shuffled anew.
-"""
+Other stages run in Python, on the thread that iterates. Shards are tars that can be read at any offset; shards of
+"pipe:" are read into memory one by one, which benzina.Stream does not need. With a seed, the first epoch has
+webdataset's order; later epochs are shuffled again. """
 
 from __future__ import annotations
 
@@ -188,7 +187,7 @@ def split_by_node(src: Iterable[Any], group: Any = None) -> Iterator[Any]:
 
 
 def single_node_only(src: Iterable[Any], group: Any = None) -> Iterator[Any]:
-    """All shards, where there is one process; else a ValueError."""
+    """All shards, if there is one process; else a ValueError."""
     if _node()[1] > 1:
         raise ValueError("you need to add an explicit nodesplitter to your input pipeline for multi-node training")
     return iter(src)
@@ -572,8 +571,8 @@ def _combined(values: List[Any], combine_tensors: bool, combine_scalars: bool) -
 
 
 def default_collation_fn(samples: List[Any], combine_tensors: bool = True, combine_scalars: bool = True) -> Any:
-    """A tuple of arrays of tuples, a dict of arrays of dicts: numbers and numpy's arrays make one of numpy's, torch's
-    tensors one of torch's, and all else a list."""
+    """A tuple of arrays of tuples, a dict of arrays of dicts: numbers and numpy's arrays become an array of numpy,
+    torch's tensors a tensor of torch, and everything else a list."""
     if isinstance(samples[0], dict):
         if any(set(sample) != set(samples[0]) for sample in samples):
             raise ValueError("batched: samples have different keys: to_tuple() says which are wanted")
@@ -620,7 +619,7 @@ def _rsample(items: Iterable[Any], p: float) -> Iterator[Any]:
 # ---- Pipelines -------------------------------------------------------------------------------------------------------
 
 class DataPipeline(_Base):                      # type: ignore[misc]
-    """A source, and stages that what it gives goes through. Each method gives another pipeline, with one stage more."""
+    """A source, and stages that process its samples. Each method returns another pipeline, with one more stage."""
 
     def __init__(self, *stages: Any) -> None:
         self._stages: List[Any] = [stage for stage in stages if stage is not None]
@@ -659,7 +658,8 @@ class DataPipeline(_Base):                      # type: ignore[misc]
         handler: OnError = reraise_exception,
         **loader: Any,
     ) -> Any:
-        """Makes values of bytes: by their extensions, and pictures as args say, "torchrgb", "pil", ... Further settings
+        """Turns bytes into values: by their extensions, and pictures as args say, "torchrgb", "pil", ... Further
+        settings
         are a DataLoader's: with shape=224, a DataLoader makes the pictures; then mean, std, warp, ... may be given,
         too."""
         return self.compose(_Decode(args, pre, post, only, partial, handler, loader))
@@ -714,11 +714,11 @@ class DataPipeline(_Base):                      # type: ignore[misc]
         return self._by_name("log_keys", logfile)
 
     def mcached(self) -> Any:
-        """Keeps what comes here in memory during the first pass, and gives it again."""
+        """Keeps the samples in memory during the first pass, and yields them again in later passes."""
         return self._by_name("Cached")
 
     def lmdb_cached(self, fname: Any, **kw: Any) -> Any:
-        """The same in a database on a disk, also for later runs."""
+        """Keeps the samples in a database on a disk, also for later runs."""
         return self._by_name("LMDBCached", fname, **kw)
 
     def _by_name(self, name: str, *args: Any, **kw: Any) -> Any:
@@ -738,13 +738,13 @@ class DataPipeline(_Base):                      # type: ignore[misc]
     # -- epochs
 
     def with_epoch(self, nsamples: int = -1, nbatches: int = -1) -> Any:
-        """An epoch has so many of what the last stage gives; where the shards have fewer, it goes on with the next
+        """An epoch has this many results of the last stage; if the shards have fewer, it continues with the next
         pass."""
         self._repetitions, self._limit = sys.maxsize, max(nsamples, nbatches)
         return self
 
     def with_length(self, n: int, silent: bool = False) -> Any:
-        """What len() says, without any effect on the samples."""
+        """Sets the result of len(), without any effect on the samples."""
         self._length = n
         return self
 
@@ -809,14 +809,14 @@ class WebDataset(DataPipeline):
     """Samples of tar shards: dicts of bytes by extension, with __key__, __url__ and __local_path__.
 
     urls          a pattern ("shard-{000..146}.tar", "a.tar::b.tar"), a folder ("shards/"), or a list: paths, "file:",
-                  "pipe:", and whatever else a Dataset opens, such as "https://"
-    handler       what an Error of a shard is given to: reraise_exception, warn_and_continue, ... Of one that ends too
-                  early, the whole samples come before that
+                  "pipe:", and other addresses that a Dataset opens, such as "https://"
+    handler       receives an Error of a shard: reraise_exception, warn_and_continue, ... The whole samples of a shard
+                  that ends too early come before that
     mode, resampled
                   "resampled": shards are drawn again and again, without an end (see with_epoch)
-    repeat        nothing, as there: see the method of that name
+    repeat        no effect, as in webdataset: see the method of that name
     shardshuffle  False, or how many shards are shuffled at a time; True: 100
-    detshuffle    nothing: shuffling follows from seed and the number of the epoch anyway
+    detshuffle    no effect: shuffling follows from seed and the number of the epoch in any case
     nodesplitter, workersplitter
                   functions that choose this process's shards
     empty_check   an epoch without samples is an error
@@ -824,12 +824,12 @@ class WebDataset(DataPipeline):
     verbose       nothing
 
     select_files, rename_files
-                  functions that choose members by their names, and give them others; shards are then read from the
-                  front, in Python
+                  functions that select and rename members by their names; shards are then read from the front, in
+                  Python
     cache_dir     a folder, or $WDS_CACHE: shards of URLs and pipes are fetched into it when they are first read, and
                   read there from then on
-    cache_size    its bytes, or $WDS_CACHE_SIZE, above which the shards that were used longest ago go; -1: no limit;
-                  0: no cache
+    cache_size    its bytes, or $WDS_CACHE_SIZE, above which the shards that were used longest ago are removed; -1: no
+                  limit; 0: no cache
     url_to_name   a function that names its files; None: url_to_cache_name"""
 
     def __init__(
@@ -999,9 +999,9 @@ def WebLoader(
     collate_fn: Any = None,
     **settings: Any,
 ) -> DataPipeline:
-    """The pipeline that it is given, since threads do the work: num_workers, pin_memory, prefetch_factor and
+    """Returns the pipeline that it is given, since threads decode: num_workers, pin_memory, prefetch_factor and
     persistent_workers have no effect. batch_size: of the batches that collate_fn makes, by default torch's
-    default_collate, or default_collation_fn where torch is not installed; None: the pipeline's batched() makes them."""
+    default_collate, or default_collation_fn if torch is not installed; None: the pipeline's batched() makes them."""
     if shuffle:
         raise ValueError("shuffle: the pipeline shuffles, by shuffle(n)")
     without_effect = {
