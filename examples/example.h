@@ -1,6 +1,6 @@
-/* example.h - how the examples end if a call fails, what they say of samples that failed, and how they write a picture
+/* example.h - how the examples end if a call fails, report samples that failed, and write a picture
  *
- * To take an example into a program, copy its file and this one into a folder beside benzina.h. */
+ * To use an example in a program, copy its file and this one into a folder next to benzina.h. */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How a program ends after an error. One that others wait for defines it before it includes this file. */
+/* How a program ends after an error. A program of several processes defines it before it includes this file. */
 #ifndef EXAMPLE_EXIT
 #define EXAMPLE_EXIT() exit(1)
 #endif
@@ -23,7 +23,7 @@ static inline void check(bzna_status status, const bzna_error *err)
     EXAMPLE_EXIT();
 }
 
-/* Says which samples of a batch failed, if any did: their slots hold no pictures. Returns their number. */
+/* Prints which samples of a batch failed: their slots hold no pictures. Returns their number. */
 static inline uint32_t report_failed(const bzna_batch *batch, const bzna_batch_info *info)
 {
     bzna_error err;
@@ -46,7 +46,7 @@ static inline void write_ppm(const char *path, const void *pixels, int64_t width
     EXAMPLE_EXIT();
 }
 
-/* Writes a picture of a batch of 8 bits whose channels lie side by side as FOLDER/00000.ppm, or the slot's number. */
+/* Writes a picture of a batch of uint8 NHWC pixels as FOLDER/00000.ppm, named after the slot. */
 static inline void write_slot(const char *folder, const bzna_batch_info *info, uint32_t slot)
 {
     const int64_t height = info->image.shape[1], width = info->image.shape[2];

@@ -1,26 +1,25 @@
-/* formats.h - what benzina.c does not know by itself: pictures of more kinds, and data sets of more kinds
+/* formats.h - pictures and data sets of kinds that benzina.c does not know
  *
- * DATA SETS. bzna_formats_open opens whatever people have, as bzna_dataset_open opens what the library knows:
+ * DATA SETS. bzna_formats_open opens all kinds below, and those that bzna_dataset_open opens:
  *
  *     bzna_formats_open(context, "shard-{000..146}.tar", NULL, &dataset, &err);
  *
- * PATTERNS. A path that exists stands for itself. Otherwise it is a pattern of several paths, which are laid end to
- * end:
+ * PATTERNS. A path that exists is used as it is. Otherwise it is a pattern of several paths, which are joined one after
+ * the other:
  *
  *     a::b             both
  *     {0000..0146}     each number in turn, padded with zeros if either of the two is
  *     {1..9..2}        every second number: 1, 3, 5, 7, 9
  *     {train,val}      each word in turn. With several braces, the leftmost varies slowest
  *     * ? [abc]        the files whose names match, sorted by bytes
- *     \                the next character stands for itself; on Windows it parts folders
+ *     \                the next character is literal; on Windows it separates folders
  *
  * PAIRS. With formats_config.pairs = "images,masks", files of several folders make one sample if their paths below
  * these folders are the same but for the extension: images/a/1.jpg and masks/a/1.png. Each folder is an image field,
- * which is called as the folder, or as the text before an equals sign says:
- * "image=leftImg8bit/train,mask=gtFine/train". The first one is also found as "image"; "name" is the path below the
- * first folder. Samples have the order of these paths without extensions, and no targets. A file without a partner is
- * an error that names it, and so are two files in a folder that differ only in their extensions. All files of a sample
- * are read with it.
+ * which is named after the folder, or by the text before an equals sign: "image=leftImg8bit/train,mask=gtFine/train".
+ * The first one is also found as "image"; "name" is the path below the first folder. Samples have the order of these
+ * paths without extensions, and no targets. A file without a partner is an error that names it, and so are two files in
+ * a folder that differ only in their extensions. All files of a sample are read with it.
  *
  * LISTS. With formats_config.list, samples are the files that a text names, in its order, below the folder that is
  * opened; a path in it may also be absolute. Its labels become targets if no line has more than one, and all are whole
@@ -34,8 +33,8 @@
  *     otherwise                        path,label,label,...                  .csv
  *
  *     - Blanks and commas are part of a path after a tab. Between blanks, a path ends before the numbers at the line's
- *       end. Between commas, "a path with commas" stands in quotes, and has no quote itself. Labels may be quoted
- *       there, too. A number after a comma and a blank is a comma's.
+ *       end. Between commas, "a path with commas" is in quotes, and contains no quote. Labels may be quoted there, too.
+ *       A number after a comma and a blank belongs to the comma.
  *     - Only a list with commas can have a header. It is a first line of words without dots and slashes, such as
  *       path,label. Some words may be numbers, and the first one may be empty. nan, inf, infinity, none, null and na
  *       are not such words.
@@ -43,9 +42,9 @@
  *       does not fit a float32, or is an integer of more than 64 bits; and if a vector holds a whole number that a
  *       float32 cannot, such as 16777217.
  *
- * Lists are trusted, as paths are: they may name any file. Of RecordIO files, a list labels the records by their ids.
+ * Lists are trusted, as paths are: they may name any file. For RecordIO files, a list labels the records by their ids.
  *
- * RECORDIO files (MXNet's .rec) have one sample a record. A folder that holds *.rec files stands for those, and for the
+ * RECORDIO files (MXNet's .rec) have one sample a record. A folder that holds *.rec files means all of those, and the
  * tars and archives in it, in the order of their names. The fields of a record are:
  *
  *     "image"     the picture
@@ -62,7 +61,7 @@
  * NAME.idx next to NAME.rec (MXNet's, or one that `bzna index` wrote) says where records begin, and
  * dataset_config.index does for a file that is not opened by its path. Without it, or if it is older than the file,
  * opening scans the headers once. An index of another file is refused with E_FORMAT, when the file is opened or when a
- * sample is used. Offsets take 8 bytes a record.
+ * sample is used. Offsets need 8 bytes a record.
  *
  * WEIGHTS. A loader with BZNA_ORDER_GIVEN delivers lists of samples. bzna_formats_weighted_give draws such a list by
  * weights, for unbalanced classes and for mixtures of data sets, and gives it to the loader:
@@ -72,12 +71,13 @@
  *     bzna_formats_weights drawn = { .struct_size = sizeof drawn, .weights = weights, .weight_count = n, .seed = 7 };
  *     bzna_formats_weighted_give(loader, dataset, &drawn, 0, &err);
  *
- * Give each epoch its list before the loader comes to it: the next one's when a batch says last_of_epoch, or better one
- * epoch earlier, so that its samples are read while the last batches are still in use. A list depends on seed and epoch
- * alone. After bzna_loader_restore, give the list of state.epoch again: a run goes on with the same samples.
+ * Give each epoch its list before the loader begins that epoch: the next epoch's list when a batch says last_of_epoch,
+ * or better one epoch earlier, so that its samples are read while the last batches are still in use. A list depends on
+ * seed and epoch alone. After bzna_loader_restore, give the list of state.epoch again: the run continues with the same
+ * samples.
  *
- * RULES turn fields into tensors, such as boxes of JSON that are mapped to what the network sees, or hand over their
- * bytes. They say by name, suffix or pattern which fields they are for, and the first one that matches a field has it:
+ * RULES turn fields into tensors, such as boxes of JSON that are mapped to the pixels of the output, or deliver their
+ * bytes. A rule selects fields by name, suffix or pattern, and the first rule that matches a field is used:
  *
  *     bzna_rule given[] = {
  *         { .struct_size = sizeof *given, .field = ".json", .name = "boxes", .call = read_boxes,
@@ -90,24 +90,24 @@
  * Each batch then has the tensors "boxes" [N, 100, 5] and "boxes_count" [N], and bzna_batch_bytes of "text". Close the
  * rules after the loader.
  *
- * RECORDS of one size (CIFAR, MNIST, raw tensors) are described by bzna_records, since such files do not describe
- * themselves: formats_config.records. Their fields are "image", or "data", and "target" or "label", as bzna_records
- * says. The first files of records, of at most 256 MiB together, are held in memory (formats_config.hold_bytes), all
- * bytes of them: they are not read again, and a change is not seen before the data set is opened anew. A file that
- * cannot be read as a whole is not held, so that only those of its samples fail that cannot be read.
+ * RECORD FILES (CIFAR, MNIST, raw tensors) have records of one size. Since they do not describe themselves,
+ * bzna_records does: formats_config.records. Their fields are "image", or "data", and "target" or "label", as
+ * bzna_records says. The first record files, of at most 256 MiB together, are held in memory as a whole
+ * (formats_config.hold_bytes): they are not read again, and a change has no effect until the data set is opened again.
+ * A file that cannot be read as a whole is not held, so that only samples that cannot be read fail.
  *
  * CODECS for bzna_context_config.own_codecs:
  *
  *     bzna_context_config config = { .struct_size = sizeof config };
  *     config.own_codecs.ptr = bzna_formats_codecs(&config.own_codecs.count);
  *
- * From then on, all that is opened with this context has pictures of these kinds: folders, tars, archives, providers,
- * and single pictures. make builds libbenzina_formats, whose codecs the program bzna and the bindings register
- * themselves. It is linked with $(pkg-config --libs benzina_formats).
+ * From then on, everything that is opened with this context may have pictures of these kinds: folders, tars, archives,
+ * providers, and single pictures. make builds libbenzina_formats, whose codecs the program bzna and the bindings
+ * register themselves. It is linked with $(pkg-config --libs benzina_formats).
  *
- * The file of a codec may also be copied alone, with this header, beside benzina.h and benzina.c. Its own comment says
- * how it is compiled, and its function fills in one codec. What opens data sets (open.c, paths.c, pairs.c, lists.c,
- * records.c, recordio.c), rules.c, weighted.c and policies.c need data.h and data.c, too.
+ * The file of a codec may also be copied alone, with this header, next to benzina.h and benzina.c. Its own comment says
+ * how it is compiled, and its function fills in one codec. The files that open data sets (open.c, paths.c, pairs.c,
+ * lists.c, records.c, recordio.c), and rules.c, weighted.c and policies.c, need data.h and data.c, too.
  *
  *     bzna_codec codec;
  *     bzna_formats_jxl(&codec);
@@ -122,13 +122,13 @@
  *     BENZINA_FORMATS_NO_JPEG2000  jpeg2000.c without OpenJPEG
  *     BENZINA_FORMATS_NO_JXL       jxl.c without libjxl
  *     BENZINA_FORMATS_NO_RECORDS   records.c without all of it: such files are refused by a message
- *     BENZINA_FORMATS_NO_RECORDIO  recordio.c likewise
- *     BENZINA_FORMATS_NO_PAIRS     pairs.c likewise
- *     BENZINA_FORMATS_NO_LISTS     lists.c likewise
- *     BENZINA_FORMATS_NO_PATHS     paths.c likewise: a path stands for itself, and there is no bzna_formats_braces
+ *     BENZINA_FORMATS_NO_RECORDIO  the same for recordio.c
+ *     BENZINA_FORMATS_NO_PAIRS     the same for pairs.c
+ *     BENZINA_FORMATS_NO_LISTS     the same for lists.c
+ *     BENZINA_FORMATS_NO_PATHS     the same for paths.c: a path is used as it is, and there is no bzna_formats_braces
  *
- * open.c is compiled with the switches of all that is left out. Nothing calls rules.c, weighted.c and policies.c,
- * which need none.
+ * open.c is compiled with the switches of all files that are left out. Nothing calls rules.c, weighted.c and
+ * policies.c, which need none.
  */
 #ifndef BENZINA_FORMATS_H
 #define BENZINA_FORMATS_H
@@ -255,8 +255,8 @@ BZNA_FORMATS_API void bzna_formats_config_init(bzna_formats_config *config, size
  * channels. Any thread. */
 BZNA_FORMATS_API void bzna_formats_records_init(bzna_records *records, size_t struct_size);
 
-/* Opens what path names or stands for, of all kinds that this folder and the library know. A picture of a codec of this
- * folder that is opened alone is one sample, with the field "image". Any thread.
+/* Opens the files that a path or pattern names, of all kinds that this folder and the library know. A picture of a
+ * codec of this folder that is opened alone is one sample, with the field "image". Any thread.
  *     context   may be closed before the data set
  *     path      UTF-8, a path or a pattern; copied
  *     config    copied; NULL: all defaults
@@ -266,7 +266,7 @@ BZNA_FORMATS_API void bzna_formats_records_init(bzna_records *records, size_t st
 BZNA_FORMATS_API bzna_status bzna_formats_open(bzna_context *context, const char *path,
     const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
 
-/* Opens several paths as one data set, in which they lie end to end. Any thread.
+/* Opens several paths as one data set, one after the other. Any thread.
  *     context   may be closed before the data set
  *     paths     count strings, each as for bzna_formats_open; copied
  *     count     1..65536
@@ -276,8 +276,8 @@ BZNA_FORMATS_API bzna_status bzna_formats_open(bzna_context *context, const char
 BZNA_FORMATS_API bzna_status bzna_formats_open_list(bzna_context *context, const char *const *paths, uint32_t count,
     const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
 
-/* Opens a file that lies in memory, as bzna_dataset_open_memory does, which describes the parameters; or a picture of a
- * codec of this folder, which is one sample, with the field "image". Any thread. */
+/* Opens a file in memory, as bzna_dataset_open_memory does, which describes the parameters; or a picture of a codec of
+ * this folder, which is one sample, with the field "image". Any thread. */
 BZNA_FORMATS_API bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, size_t size,
     const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
 
@@ -286,7 +286,7 @@ BZNA_FORMATS_API bzna_status bzna_formats_open_memory(bzna_context *context, con
 BZNA_FORMATS_API bzna_status bzna_formats_open_source(bzna_context *context, const bzna_source *source,
     const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
 
-/* Gives the texts that the braces of a pattern stand for (paths.c). Files are not looked for: * ? [] and "::" stay as
+/* Gives the texts to which the braces of a pattern expand (paths.c). Files are not looked for: * ? [] and "::" stay as
  * they are. Any thread.
  *     pattern    UTF-8, of at most 4095 bytes
  *     dst        receives the texts one after the other, each with a NUL at its end; NULL asks for the size alone
@@ -294,7 +294,7 @@ BZNA_FORMATS_API bzna_status bzna_formats_open_source(bzna_context *context, con
  *     needed     set to the bytes of all texts with their NULs; may be NULL
  *     count      set to the number of texts; may be NULL
  * Statuses: E_ARGUMENT for braces that do not close; E_LIMIT for more than 65536 texts, or braces that nest too deep;
- * E_BUFFER if dst is NULL or too small, in which case the bytes at dst are of no use. */
+ * E_BUFFER if dst is NULL or too small, in which case the bytes at dst are undefined. */
 BZNA_FORMATS_API bzna_status bzna_formats_braces(const char *pattern, char *dst, size_t capacity, size_t *needed,
     uint32_t *count, bzna_error *err);
 
@@ -307,8 +307,8 @@ enum {
     BZNA_WEIGHTING_ONCE    = 2
 };
 
-/* What the samples of an epoch are drawn by. Zero is the default of every member but weights. Arrays are read during
- * the call, and not kept. */
+/* How the samples of an epoch are drawn. Zero is the default of every member but weights. Arrays are read during the
+ * call, and not kept. */
 typedef struct bzna_formats_weights {
     uint32_t        struct_size;      /* sizeof the struct; bzna_formats_weights_init sets it */
     uint32_t        weighting;        /* BZNA_WEIGHTING_...; default REPLACE */
@@ -337,8 +337,8 @@ BZNA_FORMATS_API void bzna_formats_weights_init(bzna_formats_weights *weights, s
  *     list       receives the indices; NULL asks for their number alone
  *     capacity   numbers at list
  *     count      set to the number of draws in an epoch; may be NULL
- * Statuses: E_ARGUMENT for weights that cannot be, whose message names the member; E_BUFFER if list is NULL or too
- * small; E_LIMIT for more than 2^32 - 1 weights. */
+ * Statuses: E_ARGUMENT for invalid weights, whose message names the member; E_BUFFER if list is NULL or too small;
+ * E_LIMIT for more than 2^32 - 1 weights. */
 BZNA_FORMATS_API bzna_status bzna_formats_weighted_list(const bzna_dataset *dataset,
     const bzna_formats_weights *weights, uint64_t epoch, uint64_t *list, uint64_t capacity, uint64_t *count,
     bzna_error *err);
@@ -406,7 +406,7 @@ typedef struct bzna_rule_input {
 typedef bzna_status (*bzna_rule_fn)(void *user, const bzna_rule_input *input, void *out,
     uint64_t out_bytes, uint64_t *count);
 
-/* What a rule makes of a field. */
+/* The result of a rule for a field. */
 enum {
     BZNA_RULE_BYTES  = 0,             /* its bytes, for bzna_batch_bytes, under the rule's name */
     BZNA_RULE_TENSOR = 1,             /* a tensor [N, shape...]: call fills it in */
@@ -415,20 +415,20 @@ enum {
     BZNA_RULE_ROWS   = 2
 };
 
-/* A rule for fields: what batches carry of them. Zero is the default of every member but field. A field belongs to the
- * first rule that it matches. Rules of one name share a tensor, and must have the same kind, dtype and shape: of a
- * sample, it holds what the first of these rules makes whose field the sample has. Where a sample has no such field, or
- * fails before the rule is asked, floats are NaN, integers are -1, uint8 is 0, and ROWS has only zeros, and 0 rows. A
- * field matches no rule if there is a comma, a colon or an equals sign in its name. */
+/* A rule for fields: how batches deliver them. Zero is the default of every member but field. A field belongs to the
+ * first rule that it matches. Rules of one name share a tensor, and must have the same kind, dtype and shape: for each
+ * sample, the first of these rules whose field the sample has makes the sample's part. If a sample has no such field,
+ * or fails before the rule is called, floats are NaN, integers are -1, uint8 is 0, and ROWS has only zeros, and 0 rows.
+ * A field matches no rule if there is a comma, a colon or an equals sign in its name. */
 typedef struct bzna_rule {
     uint32_t     struct_size;         /* sizeof the struct; bzna_formats_rule_init sets it */
     uint32_t     kind;                /* BZNA_RULE_... */
-    /* the field's name; or ".json" for "json" and all names that end so; or a pattern, in which * stands for any text
-     * and ? for one byte. At most 63 bytes; copied */
+    /* the field's name; or ".json" for "json" and all names that end so; or a pattern, in which * matches any text and
+     * ? one byte. At most 63 bytes; copied */
     const char  *field;
-    /* what the batch calls it, at most 31 bytes (ROWS: 25); copied. NULL: as field says, which is a name then */
+    /* its name in the batch, at most 31 bytes (ROWS: 25); copied. NULL: as field, which is a name then */
     const char  *name;
-    bzna_rule_fn call;                /* must be NULL for BYTES, and given for the others */
+    bzna_rule_fn call;                /* must be NULL for BYTES; required for the others */
     void        *user;                /* passed to call; the caller's */
     uint32_t     dtype;               /* BZNA_DTYPE_FLOAT32, _UINT8, _INT32 or _INT64 */
     uint32_t     dimensions;          /* numbers at shape, at most 4; ROWS: at least 1 */
@@ -442,7 +442,7 @@ typedef struct bzna_rules bzna_rules; /* the rules of one loader, which know the
  * call, dtype and shape. Any thread. */
 BZNA_FORMATS_API void bzna_formats_rule_init(bzna_rule *rule, size_t struct_size);
 
-/* Sets what a loader needs for rules. Any thread.
+/* Prepares the config of a loader for rules. Any thread.
  *     dataset   the data set of the loader
  *     given     the rules, in order: count of them; copied, with their texts
  *     count     1..16
@@ -450,7 +450,7 @@ BZNA_FORMATS_API void bzna_formats_rule_init(bzna_rule *rule, size_t struct_size
  *               make_user are set. It points to memory of the rules from then on
  *     out       becomes the rules, to be closed with bzna_formats_rules_close after all loaders of this config
  * Statuses, whose messages name the rule: E_ARGUMENT; E_NOT_FOUND if a rule matches no field of the data set.
- * bzna_loader_open refuses shapes and names that cannot be, as those of fields.made. */
+ * bzna_loader_open refuses invalid shapes and names, as it does in fields.made. */
 BZNA_FORMATS_API bzna_status bzna_formats_rules_open(const bzna_dataset *dataset, const bzna_rule *given,
     uint32_t count, bzna_loader_config *config, bzna_rules **out, bzna_error *err);
 

@@ -38,10 +38,10 @@
  *         return status < 0;
  *     }
  *
- * To take this into a program, copy stream.h, stream.c, stream_source.h and stream_source.c into a folder beside
- * benzina.h, such as stream/, and formats.h, data.h, data.c, paths.c and rules.c of examples/formats into another,
- * such as formats/. Add them to what benzina.c is compiled with (POSIX; zlib and zstd, or -DBZNA_STREAM_NO_ZLIB and
- * -DBZNA_STREAM_NO_ZSTD):
+ * To use this in a program, copy stream.h, stream.c, stream_source.h and stream_source.c into a folder next to
+ * benzina.h, such as stream/, and formats.h, data.h, data.c, paths.c and rules.c of examples/formats into another, such
+ * as formats/. Add them to the options that benzina.c is compiled with (POSIX; zlib and zstd, or -DBZNA_STREAM_NO_ZLIB
+ * and -DBZNA_STREAM_NO_ZSTD):
  *
  *     cc -std=c11 -I. -Istream -Iformats program.c stream/stream.c stream/stream_source.c formats/paths.c \
  *        formats/rules.c formats/data.c benzina.o $(pkg-config --libs zlib libzstd libavcodec libavutil libjpeg) \
@@ -49,8 +49,8 @@
  *
  * Installed, it is libbenzina_stream: benzina_stream of pkg-config, and benzina::stream of find_package(benzina).
  *
- * SOURCES. A source is one of these. Braces stand for several, as in paths of data sets (bzna_formats_braces):
- * {000..146}, {a,b}. A source without braces is taken as it is, with its backslashes. For a command that needs braces,
+ * SOURCES. A source has one of the forms below. Braces name several, as in paths of data sets (bzna_formats_braces):
+ * {000..146}, {a,b}. A source without braces is used as it is, with its backslashes. For a command that needs braces,
  * set literal.
  *
  *     path          a file, a FIFO, or /dev/fd/N
@@ -58,10 +58,10 @@
  *     pipe:COMMAND  the output of sh -c COMMAND. A status other than 0 is an error, which names command and status
  *
  * gzip and zstd are found by their first bytes, and decompressed by zlib and libzstd. Several gzip members or zstd
- * frames one after the other are one shard. A tar must end with its end-of-archive marker, so that one that was cut
- * short is noticed. It ends at the first one: of tars that cat puts one behind the other, the first alone is read. Give
- * each its own source. A tar of zeros alone, as writers of shards leave one, adds no samples; if all of a rank's shards
- * are such, the stream ends with E_NO_SAMPLES.
+ * frames one after the other are one shard. A tar must end with its end-of-archive marker, so that a tar that was cut
+ * short is noticed. It ends at the first marker: if cat joins several tars, only the first is read, so give each its
+ * own source. A tar of zeros alone, as some writers of shards leave, adds no samples; if all shards of a rank are such
+ * tars, the stream ends with E_NO_SAMPLES.
  *
  * WINDOWS. A thread reads shards until a third of memory_bytes is full: a window. Batches are drawn from it while the
  * next window is read. The windows that are read do not depend on timing, but on memory_bytes and the shards' sizes.
@@ -78,23 +78,23 @@
  *
  * EPOCHS AND RANKS. loader->shard says which share of the shards this process reads: those at rank, rank + world_size,
  * ... of the permuted list. An epoch has each of them once, so ranks have different numbers of batches. With
- * samples_per_epoch, every rank has the same number of batches: a rank that runs out of shards goes on with those of
- * its next permutation, and one that has more keeps the rest for the next epoch.
+ * samples_per_epoch, every rank has the same number of batches: a rank that runs out of shards continues with those of
+ * its next permutation, and a rank that has more keeps the rest for the next epoch.
  *
- * RESUMING. bzna_stream_save says where a run stands, after any batch. bzna_stream_restore goes on from there with the
- * same batches, bit for bit. For that, it reads again the shards of that window, and earlier shards of which samples
- * were left for that window. Sources and settings must be the same, and the shards must have the same samples: what
- * differs is refused. Threads may differ. If a source cannot be read again, such as standard input, whoever starts the
- * program supplies it again.
+ * RESUMING. bzna_stream_save saves the position of a run, after any batch. bzna_stream_restore continues from there
+ * with the same batches, bit for bit. For that, it reads again the shards of that window, and earlier shards with
+ * samples that were left for that window. Sources and settings must be the same, and the shards must have the same
+ * samples: otherwise the state is refused. Threads may differ. If a source cannot be read again, such as standard
+ * input, whoever starts the program supplies it again.
  *
  * A batch's info (bzna_batch_get_info) is the loader's. There, index is (number of the shard in the list) << 32 |
  * (number of the sample in the shard), and epoch counts lists of samples, of which a window has one or more.
  * bzna_stream_get_info has the epoch of the stream. Fields are those of the first shard that is read.
  *
  * THREADS. One thread at a time may call bzna_stream_wait, _next, _save and _restore. bzna_stream_stop may be called
- * from any thread, and ends their waiting. A read that blocks holds up nothing but batches: stop, restore and close end
- * it, and kill the command. With loader->pipeline.no_threads, no thread is made: next reads shards itself when it needs
- * some, and stop ends that, too. */
+ * from any thread, and ends their waiting. A read that blocks delays only batches: stop, restore and close end it, and
+ * kill the command. With loader->pipeline.no_threads, no thread is made: next reads shards itself when it needs some,
+ * and stop ends that, too. */
 #ifndef BENZINA_STREAM_H
 #define BENZINA_STREAM_H
 
@@ -109,7 +109,7 @@ extern "C" {
 
 typedef struct bzna_stream bzna_stream;
 
-/* What happens when a shard cannot be read or opened. */
+/* The treatment of a shard that cannot be read or opened. */
 enum {
     BZNA_STREAM_ON_ERROR_STOP  = 0,   /* the run ends with the error, after the batches of the windows before */
     BZNA_STREAM_ON_ERROR_LEAVE = 1    /* the shard is left out, and log is told */
@@ -120,16 +120,16 @@ typedef struct bzna_stream_config {
     uint32_t           struct_size;   /* sizeof the struct; bzna_stream_config_init sets it */
     uint32_t           source_count;  /* texts at sources; at least 1 */
     const char *const *sources;       /* required; copied */
-    uint32_t           literal;       /* 1: braces and backslashes in sources stand for themselves */
+    uint32_t           literal;       /* 1: braces and backslashes in sources are literal */
     uint32_t           on_error;      /* BZNA_STREAM_ON_ERROR_... */
     /* the loader; required. order.kind is SEQUENTIAL or SHUFFLE. order's epochs, first_epoch, seed and last_batch
      * are those of the stream, and so is shard. The other members of order must be 0. The struct is copied. The memory
      * that it points to must stay as it is until bzna_stream_wait or bzna_stream_next has returned BZNA_OK */
     const bzna_loader_config  *loader;
-    /* how each shard is opened; its name must be NULL. What it points to must stay as it is until the stream is closed.
-     * NULL: all defaults */
+    /* how each shard is opened; its name must be NULL. The memory that it points to must stay as it is until the stream
+     * is closed. NULL: all defaults */
     const bzna_dataset_config *dataset;
-    uint64_t           memory_bytes;  /* of all shards in memory, unpacked; default 1 GiB. A shard may have a third */
+    uint64_t           memory_bytes;  /* of all shards in memory, unpacked; default 1 GiB. A shard may use a third */
     /* of all ranks together: each has an equal number of them, rounded up. Default 0: each shard once */
     uint64_t           samples_per_epoch;
     /* rules for fields of the loader (formats/rules.c): an array, which must stay as it is for as long as loader; may
@@ -142,7 +142,7 @@ typedef struct bzna_stream_config {
     uint64_t           reserved[4];   /* must be 0 */
 } bzna_stream_config;
 
-/* Where a run stands. */
+/* The position of a run. */
 typedef struct bzna_stream_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t shard_count;             /* sources, braces expanded */
@@ -181,22 +181,21 @@ typedef struct bzna_stream_state {
 BZNA_API void bzna_stream_config_init(bzna_stream_config *config, size_t struct_size);
 
 /* Makes a stream. Nothing is read before bzna_stream_wait or bzna_stream_next. Any thread.
- *     context   must stay open until the stream is closed. Its log may be called by the thread that opens shards
+ *     context   must stay open until the stream is closed. The thread that opens shards may call its log
  *     config    copied, with what its comments say
  *     out       becomes the stream, to be closed with bzna_stream_close
  * Statuses: E_ARGUMENT, whose message names the setting; E_NO_SAMPLES if this rank has no shard; E_THREAD. */
 BZNA_API bzna_status bzna_stream_open(bzna_context *context, const bzna_stream_config *config, bzna_stream **out,
                                       bzna_error *err);
 
-/* Waits until the first window is in memory and the loader is open. bzna_stream_next does the same; this is for those
- * who want the loader's or data set's description before. Returns BZNA_AGAIN after timeout_ns nanoseconds
- * (BZNA_WAIT_FOREVER: none; another negative number is E_ARGUMENT); E_STOPPED; the errors of bzna_stream_next and of
- * bzna_loader_open. */
+/* Waits until the first window is in memory and the loader is open. bzna_stream_next does the same; call this to get
+ * the loader's or data set's description earlier. Returns BZNA_AGAIN after timeout_ns nanoseconds (BZNA_WAIT_FOREVER:
+ * none; another negative number is E_ARGUMENT); E_STOPPED; the errors of bzna_stream_next and of bzna_loader_open. */
 BZNA_API bzna_status bzna_stream_wait(bzna_stream *stream, int64_t timeout_ns, bzna_error *err);
 
 /* Returns the next batch, as bzna_loader_next does, with the same arguments and statuses, among them BZNA_END and
- * BZNA_AGAIN. Without threads, timeout_ns does not bound reading. Beside the loader's errors there are those of shards.
- * Their messages name the shard and the byte:
+ * BZNA_AGAIN. Without threads, timeout_ns does not bound reading. Besides the loader's errors it returns those of
+ * shards. Their messages name the shard and the byte:
  *     E_IO                 reading failed; or a command, whose status is native_code (128 + a signal that ended it)
  *     E_LIMIT              a shard is larger than a third of memory_bytes, unpacked
  *     E_FORMAT, E_TRUNCATED, ...   a damaged gzip or zstd, or what bzna_dataset_open_memory says
@@ -204,7 +203,7 @@ BZNA_API bzna_status bzna_stream_wait(bzna_stream *stream, int64_t timeout_ns, b
  * They stay until bzna_stream_restore. */
 BZNA_API bzna_status bzna_stream_next(bzna_stream *stream, int64_t timeout_ns, bzna_batch **batch, bzna_error *err);
 
-/* Says where stream stands. info is filled in, up to struct_size bytes: pass sizeof *info. Any thread. */
+/* Says where stream is in its run. info is filled in, up to struct_size bytes: pass sizeof *info. Any thread. */
 BZNA_API bzna_status bzna_stream_get_info(bzna_stream *stream, bzna_stream_info *info, size_t struct_size,
                                           bzna_error *err);
 
@@ -217,12 +216,12 @@ BZNA_API const char *bzna_stream_source(const bzna_stream *stream, uint64_t inde
 BZNA_API bzna_loader *bzna_stream_loader(bzna_stream *stream);
 BZNA_API bzna_dataset *bzna_stream_dataset(bzna_stream *stream);
 
-/* Says where the run stands after the last batch that was delivered. state is filled in; struct_size is its size: pass
- * sizeof *state. Returns E_STRUCT_SIZE for another size. */
+/* Saves the position of the run after the last batch that was delivered. state is filled in; struct_size is its size:
+ * pass sizeof *state. Returns E_STRUCT_SIZE for another size. */
 BZNA_API bzna_status bzna_stream_save(bzna_stream *stream, bzna_stream_state *state, size_t struct_size,
                                       bzna_error *err);
 
-/* Goes on from a state, also after an error or bzna_stream_stop. Ends reading that is under way. Returns E_ARGUMENT if
+/* Continues from a state, also after an error or bzna_stream_stop. Ends a read that has begun. Returns E_ARGUMENT if
  * the state is damaged, or of other sources or settings. Shards that changed are found when they are read again: then
  * bzna_stream_next returns E_ARGUMENT. */
 BZNA_API bzna_status bzna_stream_restore(bzna_stream *stream, const bzna_stream_state *state, bzna_error *err);
@@ -235,7 +234,7 @@ BZNA_API void bzna_stream_stop(bzna_stream *stream);
  * until the others have returned. */
 BZNA_API bzna_status bzna_stream_close(bzna_stream *stream);
 
-/* Reads one source into memory, unpacked, without a stream: for tools. Braces in source stand for themselves.
+/* Reads one source into memory, unpacked, without a stream: for tools. Braces in source are literal.
  *     max_bytes   E_LIMIT if there are more
  *     bytes       to be freed by free()
  *     size        set to the bytes at bytes
@@ -244,7 +243,7 @@ BZNA_API bzna_status bzna_stream_read(const char *source, uint64_t max_bytes, vo
                                       bzna_error *err);
 
 /* Expands the braces of one source: *list becomes an array of *count texts in one block, to be freed by free(). Returns
- * the statuses of bzna_braces_expand. */
+ * the statuses of bzna_formats_braces. */
 BZNA_API bzna_status bzna_stream_expand(const char *pattern, char ***list, uint32_t *count, bzna_error *err);
 
 #ifdef __cplusplus

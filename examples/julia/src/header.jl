@@ -287,7 +287,7 @@ const BZNA_PRESET_RAND_AUGMENT = UInt32(0)
 const BZNA_PRESET_TRIVIAL_WIDE = UInt32(1)
 const BZNA_PRESET_AUTO_IMAGENET = UInt32(2)
 
-# What a rule makes of a field.
+# The result of a rule for a field.
 const BZNA_RULE_BYTES = UInt32(0)
 const BZNA_RULE_TENSOR = UInt32(1)
 const BZNA_RULE_ROWS = UInt32(2)
@@ -1266,8 +1266,8 @@ mutable struct bzna_formats_config
     bzna_formats_config() = new()
 end
 
-# What the samples of an epoch are drawn by. Zero is the default of every member but weights. Arrays are read during
-# the call, and not kept.
+# How the samples of an epoch are drawn. Zero is the default of every member but weights. Arrays are read during the
+# call, and not kept.
 mutable struct bzna_formats_weights
     struct_size::UInt32
     weighting::UInt32
@@ -1296,11 +1296,11 @@ mutable struct bzna_rule_input
     bzna_rule_input() = new()
 end
 
-# A rule for fields: what batches carry of them. Zero is the default of every member but field. A field belongs to the
-# first rule that it matches. Rules of one name share a tensor, and must have the same kind, dtype and shape: of a
-# sample, it holds what the first of these rules makes whose field the sample has. Where a sample has no such field,
-# or fails before the rule is asked, floats are NaN, integers are -1, uint8 is 0, and ROWS has only zeros, and 0 rows.
-# A field matches no rule if there is a comma, a colon or an equals sign in its name.
+# A rule for fields: how batches deliver them. Zero is the default of every member but field. A field belongs to the
+# first rule that it matches. Rules of one name share a tensor, and must have the same kind, dtype and shape: for each
+# sample, the first of these rules whose field the sample has makes the sample's part. If a sample has no such field,
+# or fails before the rule is called, floats are NaN, integers are -1, uint8 is 0, and ROWS has only zeros, and 0
+# rows. A field matches no rule if there is a comma, a colon or an equals sign in its name.
 struct bzna_rule
     struct_size::UInt32
     kind::UInt32

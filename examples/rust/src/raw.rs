@@ -670,7 +670,7 @@ pub const BZNA_PRESET_TRIVIAL_WIDE: u32 = 1;
 /// AutoAugment's policy for ImageNet (Cubuk et al. 2018): one of 25 pairs of operations
 pub const BZNA_PRESET_AUTO_IMAGENET: u32 = 2;
 
-// What a rule makes of a field.
+// The result of a rule for a field.
 /// Its bytes, for bzna_batch_bytes, under the rule's name
 pub const BZNA_RULE_BYTES: u32 = 0;
 /// a tensor \[N, shape...\]: call fills it in
@@ -2499,8 +2499,8 @@ structs! {
         hold_bytes: u64,
     }
 
-    /// What the samples of an epoch are drawn by. Zero is the default of every member but weights. Arrays are read
-    /// during the call, and not kept.
+    /// How the samples of an epoch are drawn. Zero is the default of every member but weights. Arrays are read during
+    /// the call, and not kept.
     struct bzna_formats_weights {
         /// sizeof the struct; bzna_formats_weights_init sets it
         struct_size: u32,
@@ -2548,22 +2548,22 @@ structs! {
         reserved0: u32,
     }
 
-    /// A rule for fields: what batches carry of them. Zero is the default of every member but field. A field belongs to
+    /// A rule for fields: how batches deliver them. Zero is the default of every member but field. A field belongs to
     /// the first rule that it matches. Rules of one name share a tensor, and must have the same kind, dtype and shape:
-    /// of a sample, it holds what the first of these rules makes whose field the sample has. Where a sample has no such
-    /// field, or fails before the rule is asked, floats are NaN, integers are -1, uint8 is 0, and ROWS has only zeros,
-    /// and 0 rows. A field matches no rule if there is a comma, a colon or an equals sign in its name.
+    /// for each sample, the first of these rules whose field the sample has makes the sample's part. If a sample has no
+    /// such field, or fails before the rule is called, floats are NaN, integers are -1, uint8 is 0, and ROWS has only
+    /// zeros, and 0 rows. A field matches no rule if there is a comma, a colon or an equals sign in its name.
     struct bzna_rule {
         /// sizeof the struct; bzna_formats_rule_init sets it
         struct_size: u32,
         /// BZNA_RULE_...
         kind: u32,
-        /// The field's name; or ".json" for "json" and all names that end so; or a pattern, in which * stands for any
-        /// text and ? for one byte. At most 63 bytes; copied
+        /// The field's name; or ".json" for "json" and all names that end so; or a pattern, in which * matches any text
+        /// and ? one byte. At most 63 bytes; copied
         field: *const c_char,
-        /// What the batch calls it, at most 31 bytes (ROWS: 25); copied. NULL: as field says, which is a name then
+        /// Its name in the batch, at most 31 bytes (ROWS: 25); copied. NULL: as field, which is a name then
         name: *const c_char,
-        /// Must be NULL for BYTES, and given for the others
+        /// Must be NULL for BYTES; required for the others
         call: bzna_rule_fn,
         /// Passed to call; the caller's
         user: *mut c_void,
@@ -2770,17 +2770,17 @@ extern "C" {
     pub fn bzna_formats_config_init(config: *mut bzna_formats_config, struct_size: usize);
     /// Clears records and sets its struct_size, in bytes: pass sizeof \*records.
     pub fn bzna_formats_records_init(records: *mut bzna_records, struct_size: usize);
-    /// Opens what path names or stands for, of all kinds that this folder and the library know.
+    /// Opens the files that a path or pattern names, of all kinds that this folder and the library know.
     pub fn bzna_formats_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_formats_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
-    /// Opens several paths as one data set, in which they lie end to end.
+    /// Opens several paths as one data set, one after the other.
     pub fn bzna_formats_open_list(context: *mut bzna_context, paths: *const *const c_char, count: u32, config: *const bzna_formats_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
-    /// Opens a file that lies in memory, as bzna_dataset_open_memory does, which describes the parameters; or a picture
-    /// of a codec of this folder, which is one sample, with the field "image".
+    /// Opens a file in memory, as bzna_dataset_open_memory does, which describes the parameters; or a picture of a
+    /// codec of this folder, which is one sample, with the field "image".
     pub fn bzna_formats_open_memory(context: *mut bzna_context, bytes: *const c_void, size: usize, config: *const bzna_formats_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Opens a file that the caller's functions read, as bzna_dataset_open_source does, which describes the parameters;
     /// or a picture of a codec of this folder, which is one sample, with the field "image".
     pub fn bzna_formats_open_source(context: *mut bzna_context, source: *const bzna_source, config: *const bzna_formats_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
-    /// Gives the texts that the braces of a pattern stand for (paths.c).
+    /// Gives the texts to which the braces of a pattern expand (paths.c).
     pub fn bzna_formats_braces(pattern: *const c_char, dst: *mut c_char, capacity: usize, needed: *mut usize, count: *mut u32, err: *mut bzna_error) -> bzna_status;
     /// Clears weights and sets its struct_size, in bytes: pass sizeof \*weights.
     pub fn bzna_formats_weights_init(weights: *mut bzna_formats_weights, struct_size: usize);
@@ -2792,7 +2792,7 @@ extern "C" {
     pub fn bzna_formats_policy_preset(preset: u32, draws: u32, magnitude: u32, policy: *mut bzna_policy, err: *mut bzna_error) -> bzna_status;
     /// Clears rule, and sets its struct_size, in bytes: pass sizeof \*rule.
     pub fn bzna_formats_rule_init(rule: *mut bzna_rule, struct_size: usize);
-    /// Sets what a loader needs for rules.
+    /// Prepares the config of a loader for rules.
     pub fn bzna_formats_rules_open(dataset: *const bzna_dataset, given: *const bzna_rule, count: u32, config: *mut bzna_loader_config, out: *mut *mut bzna_rules, err: *mut bzna_error) -> bzna_status;
     /// Frees rules; NULL does nothing.
     pub fn bzna_formats_rules_close(rules: *mut bzna_rules);
