@@ -111,7 +111,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// All of these, in order, with a probability.
+    /// All of the operations, in order, with a probability.
     pub fn sometimes(probability: f32, operations: impl Into<Vec<Operation>>) -> Policy {
         Policy { operations: operations.into(), probability, ..Policy::default() }
     }

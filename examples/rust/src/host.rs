@@ -178,7 +178,7 @@ impl<S: Source + ?Sized> Source for Arc<S> {
     }
 }
 
-/// A source made of a reader that has one position: reads take turns.
+/// A source made of a reader that has one position: one read runs at a time.
 #[derive(Debug)]
 pub struct Seekable<R>(Mutex<R>);
 

@@ -19,9 +19,8 @@
 //! # }
 //! ```
 //!
-//! A GPU, where there is one, decodes and warps; batches come to host memory all the same, as slices can be made of nothing else. For
-//! batches that stay on the device, ask for [`Device::Auto`] or [`Device::Cuda`] ([`LoaderBuilder::device`]), and see
-//! [`Batch::device_image`].
+//! If there is a GPU, it decodes and warps. Batches are in host memory in any case, because slices need host memory. For batches that stay
+//! on the device, ask for [`Device::Auto`] or [`Device::Cuda`] ([`LoaderBuilder::device`]), and see [`Batch::device_image`].
 //!
 //! | type         | what it is                                                     | threads      |
 //! |--------------|----------------------------------------------------------------|--------------|
@@ -33,11 +32,12 @@
 //! | [`Writer`]   | writes an archive                                              | Send, Sync   |
 //!
 //! Objects keep alive what they were made from, so that they may be dropped in any order: a batch outlives its loader, a loader its
-//! data set. What a batch or a decoder lends out is borrowed from it, and the compiler holds the borrower to that.
+//! data set. Slices of a batch or a decoder are borrowed from it, which the compiler checks.
 //!
-//! Callbacks may panic: the panic ends at the border to C and fails what was under way. That of a [`Provider`] costs one sample. That of a loader's closure goes on where the
-//! loader is asked for the batch: such a fault ends the run, unless [`LoaderBuilder::on_callback_error`] says otherwise. Objects of this
-//! crate that are dropped inside a callback cannot be closed there (the library refuses), and are leaked.
+//! Callbacks may panic: the panic ends at the border to C and fails the call that ran the callback. A panic of a [`Provider`] fails one
+//! sample. A panic of a loader's closure is resumed in the call that asks the loader for the batch: such a fault ends the run, unless
+//! [`LoaderBuilder::on_callback_error`] says otherwise. Objects of this crate that are dropped inside a callback cannot be closed there
+//! (the library refuses), and are leaked.
 
 #![warn(missing_debug_implementations)]
 
@@ -293,10 +293,10 @@ impl LogLevel {
     }
 }
 
-/// Where something is done, or lies: contexts are made for a device, and batches lie on one.
+/// A device: a context is made for one, and batches are in its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Device {
-    /// The GPU where there is one that the library can use, else the processor.
+    /// The GPU if there is one that the library can use, else the processor.
     #[default]
     Auto,
     /// The processor and its memory.
@@ -503,10 +503,10 @@ impl Drop for ContextInner {
     }
 }
 
-/// What a data set is opened with, where the path is not enough.
+/// Settings for opening a data set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DatasetOptions<'a> {
-    /// What error messages call it; default: the path, "source" or "provider".
+    /// Its name in error messages; default: the path, "source" or "provider".
     pub name: Option<&'a str>,
     /// "train", "validation", "test": only the samples of that split. Default: all.
     pub split: Option<&'a str>,
@@ -514,7 +514,7 @@ pub struct DatasetOptions<'a> {
     pub format: Option<&'a str>,
     /// The field of integers, or an mp4's track of them, that is the target. Default: the usual one.
     pub target: Option<&'a str>,
-    /// The path of a list of samples: which files of a folder, or what labels of a .rec.
+    /// The path of a list of samples: the files of a folder, or the labels of a .rec.
     pub list: Option<&'a str>,
     /// A folder's class folders, in the order of their numbers. Default: all.
     pub classes: &'a [&'a str],
@@ -522,18 +522,18 @@ pub struct DatasetOptions<'a> {
     pub numeric_classes: bool,
     /// Class folders without pictures are classes, too; otherwise they are refused.
     pub empty_classes: bool,
-    /// Pictures are not turned as their EXIF data says.
+    /// Pictures are not rotated as their EXIF data says.
     pub ignore_orientation: bool,
-    /// Pictures with a palette give their indices as gray, instead of colors.
+    /// Pictures with a palette are delivered as their indices, as gray, instead of colors.
     pub palette_indices: bool,
     /// Folders in the folder whose files of the same names make one sample: "images,masks", or "image=a/images,mask=a/masks".
     pub pairs: Option<&'a str>,
-    /// The file is fixed-size records; struct_size need not be set.
+    /// The file is a record file; struct_size need not be set.
     pub records: Option<&'a raw::bzna_records>,
-    /// The text of the index (.idx) of one tar or .rec, in place of the file beside it. Default: none.
+    /// The text of the index (.idx) of one tar or .rec, in place of the file next to it. Default: none.
     pub index: &'a [u8],
-    /// How many bytes of files of records may be held in memory, so that they are not read again; 1: none. 0: 256 MiB.
-    /// See `bzna_formats_config.hold_bytes`.
+    /// How many bytes of record files may be held in memory, so that they are not read again; 1: none. 0: 256 MiB. See
+    /// `bzna_formats_config.hold_bytes`.
     pub hold_bytes: u64,
 }
 
@@ -566,8 +566,8 @@ impl Context {
         Ok(Context(Arc::new(ContextInner { raw, extensions, _host: host })))
     }
 
-    /// Opens an archive, or whatever else the library finds the path to be: a folder of pictures, a tar shard, a .rec. Where
-    /// the file is shortened or written over while the data set lives, what was in it fails, and the process goes on.
+    /// Opens an archive, or another kind of data set: a folder of pictures, a tar shard, a .rec. If the file is shortened or overwritten
+    /// while the data set is open, its samples fail, and the process continues.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Dataset> {
         self.open_with(path, DatasetOptions::default())
     }
@@ -593,7 +593,7 @@ impl Context {
         .map(|raw| Dataset { raw, context: self.clone() })
     }
 
-    /// Opens an archive that lies anywhere; files and byte slices are sources too.
+    /// Opens an archive that a source reads; files and byte slices are sources, too.
     pub fn open_source(&self, source: impl Source + 'static, options: DatasetOptions<'_>) -> Result<Dataset> {
         let source = host::source(source);
         let opened = with_options(self, options, |config| {
@@ -607,7 +607,7 @@ impl Context {
         opened.map(|raw| Dataset { raw, context: self.clone() })
     }
 
-    /// Opens an archive behind a reader with one position, such as a [`std::io::Cursor`]: reads take turns.
+    /// Opens an archive behind a reader with one position, such as a [`std::io::Cursor`]: one read runs at a time.
     pub fn open_reader(&self, reader: impl Read + Seek + Send + 'static) -> Result<Dataset> {
         self.open_source(Seekable::new(reader), DatasetOptions::default())
     }
@@ -659,7 +659,7 @@ impl Context {
         Writer::create_in(self, sink, options)
     }
 
-    /// The context's CUDA device; an error that says why the processor works instead, where there is none.
+    /// The context's CUDA device; an error that says why the processor works instead, if there is none.
     pub fn device(&self) -> Result<DeviceInfo> {
         let mut info = DeviceInfo::default();
         // SAFETY: a live context; the struct is as long as it says, here and below.
@@ -679,7 +679,7 @@ impl Context {
         self.0.raw.as_ptr()
     }
 
-    /// Called when the library refused to close an object: it goes on using its context, which must then never end.
+    /// Called when the library refused to close an object: the object continues to use its context, which must then never end.
     pub(crate) fn leak(&self) {
         std::mem::forget(self.clone());
     }
@@ -830,7 +830,7 @@ impl Dataset {
         }
     }
 
-    /// Where a sample lies and what it holds, without reading its pictures.
+    /// The place and the contents of a sample, without reading its pictures.
     pub fn sample(&self, index: u64) -> Result<raw::bzna_sample_ref> {
         let mut sample = raw::bzna_sample_ref::default();
         call(|err| unsafe { raw::bzna_dataset_sample(self.as_raw(), index, &mut sample, size_of::<raw::bzna_sample_ref>(), err) })?;
@@ -843,13 +843,13 @@ impl Dataset {
         Ok(sample.image_names.iter().take(sample.image_count as usize).map(|name| text(name)).collect())
     }
 
-    /// One coded picture of a sample: "image", "thumb", or one of [`image_names`](Dataset::image_names); None: the thumbnail where there
-    /// is one, else the picture.
+    /// One coded picture of a sample: "image", "thumb", or one of [`image_names`](Dataset::image_names); None: the thumbnail if there is
+    /// one, else the picture.
     pub fn image(&self, index: u64, field: Option<&str>) -> Result<Image> {
         Image::read(self, index, field)
     }
 
-    /// Where that picture lies, and what its container says of it, without its bytes.
+    /// The place of that picture, and how its container describes it, without its bytes.
     pub fn image_info(&self, index: u64, field: Option<&str>) -> Result<ImageInfo> {
         let field = field.map(c_string).transpose()?;
         let field = field.as_ref().map_or(ptr::null(), |field| field.as_ptr());

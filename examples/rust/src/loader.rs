@@ -154,7 +154,7 @@ impl Output {
         }
     }
 
-    /// Masks of classes beside the pictures, warped as these are: one channel of [`Dtype::U8`] with the numbers that the mask's pixels
+    /// Masks of classes with the pictures, warped in the same way: one channel of [`Dtype::U8`] with the numbers that the mask's pixels
     /// have, and 0 outside.
     pub fn mask(name: &str, field: &str) -> Self {
         let mask = Output::new(name).field(field).dtype(Dtype::U8).channels(Channels::Gray);
@@ -270,7 +270,7 @@ unsafe extern "C" fn transform(
 }
 
 /// A decoded picture that the closure of [`LoaderBuilder::picture`] draws into, before it is warped. Sizes and planes are those of the
-/// picture without padding, as it is coded: not turned by its orientation.
+/// picture without padding, as it is coded: not rotated by its orientation.
 pub struct Drawing<'a> {
     raw: &'a raw::bzna_picture,
     planes: [*mut u8; 3],
@@ -286,7 +286,7 @@ pub struct Plane<'a> {
     /// Samples in a row, and rows.
     pub width: usize,
     pub height: usize,
-    /// 1, or 2 where [`Drawing::depth`] is above 8: u16 in the machine's order of bytes.
+    /// 1, or 2 if [`Drawing::depth`] is above 8: u16 in the machine's order of bytes.
     pub sample_bytes: usize,
 }
 
@@ -297,7 +297,7 @@ impl Plane<'_> {
         &mut self.data[y * self.stride..][..self.width * self.sample_bytes]
     }
 
-    /// Fills a rectangle with one value; what lies outside the plane is left out. Panics where the value does not fit.
+    /// Fills a rectangle with one value; pixels outside the plane are left out. Panics if the value does not fit.
     pub fn fill(&mut self, columns: std::ops::Range<usize>, rows: std::ops::Range<usize>, value: u16) {
         assert!(self.sample_bytes == 2 || value < 256, "{value} is no sample of 8 bits");
         let (first, end) = (columns.start * self.sample_bytes, columns.end.min(self.width) * self.sample_bytes);
@@ -324,17 +324,17 @@ impl Drawing<'_> {
         self.raw.depth
     }
 
-    /// log2 of how many columns and rows of the picture a sample of Cb and Cr stands for: (1, 1) for 4:2:0.
+    /// log2 of how many columns and rows of the picture a sample of Cb and Cr covers: (1, 1) for 4:2:0.
     pub fn chroma_shift(&self) -> (u32, u32) {
         (self.raw.chroma_shift_x, self.raw.chroma_shift_y)
     }
 
-    /// What the samples mean; where `present` is 1 and `matrix` is 0, the planes are G, B, R.
+    /// The color description; if `present` is 1 and `matrix` is 0, the planes are G, B, R.
     pub fn color(&self) -> raw::bzna_color {
         self.raw.color
     }
 
-    /// EXIF's number, 1..8: how the picture is turned when it is warped.
+    /// EXIF's number, 1..8: how the picture is rotated when it is warped.
     pub fn orientation(&self) -> u32 {
         self.raw.orientation.max(1)
     }
@@ -406,8 +406,8 @@ pub(crate) fn result_of(result: Result<(), Status>) -> raw::bzna_status {
     }
 }
 
-/// A loader in the making; see [`Dataset::loader`]. What is not said is the default of the library: one epoch in sequence, centered, one
-/// output pixel for one input pixel, a decoder thread for each processor; but batches lie in host memory unless
+/// The settings of a loader; see [`Dataset::loader`]. Settings that are not given have the library's defaults: one epoch in sequence,
+/// centered, one output pixel for one input pixel, a decoder thread for each processor; but batches are in host memory unless
 /// [`device`](LoaderBuilder::device) says otherwise. Everything is checked by [`open`](LoaderBuilder::open).
 #[must_use]
 pub struct LoaderBuilder<'a> {
@@ -512,7 +512,7 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// Fills the last batch with pictures whose numbers are all `value`, as they stand in the tensor, and with these targets.
+    /// Fills the last batch with pictures whose numbers are all `value`, as they are in the tensor, and with these targets.
     pub fn padding(mut self, value: f64, target: i64) -> Self {
         (self.config.order.pad_value, self.config.order.pad_target) = (value, target);
         self.last_batch(LastBatch::Fill)
@@ -599,8 +599,8 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// Further fields of each batch, by name, commas between them: integers, and vectors, whose length may stand behind a colon,
-    /// "id,label:5". For [`Batch::integers`] and [`Batch::vectors`].
+    /// Further fields of each batch, by name, commas between them: integers, and vectors, whose length may follow a colon, "id,label:5".
+    /// For [`Batch::integers`] and [`Batch::vectors`].
     pub fn tensors(mut self, names: &str) -> Self {
         self.tensors = Some(names.to_owned());
         self
@@ -612,20 +612,20 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// What batches have of a field: bytes, or a tensor that a closure fills in. A field belongs to the first rule that it matches.
+    /// How batches deliver a field: bytes, or a tensor that a closure fills in. A field belongs to the first rule that it matches.
     pub fn rule(mut self, rule: rules::Rule) -> Self {
         self.rules.push(rule);
         self
     }
 
-    /// Whether the filter is widened where a picture shrinks, as in PIL and torchvision (the default), or not, as in OpenCV.
+    /// True, the default: the filter is widened if a picture shrinks, as in PIL and torchvision. False: it is not, as in OpenCV.
     pub fn antialias(mut self, antialias: bool) -> Self {
         self.config.filter.antialias = antialias_of(antialias);
         self
     }
 
-    /// Where batches lie, whoever decodes: [`Device::Auto`] is host memory, as [`Device::Cpu`] is; with
-    /// [`Device::Cuda`], opening fails where that is not the context's. Default [`Device::Cpu`].
+    /// The memory of batches, whatever decodes: [`Device::Auto`] and [`Device::Cpu`] are host memory; with [`Device::Cuda`], opening fails
+    /// if that is not the context's device. Default [`Device::Cpu`].
     pub fn device(mut self, device: Device) -> Self {
         self.config.output.device = device.into();
         self
@@ -697,10 +697,10 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// Called once for each sample, by the decoder threads, several at once: may change or replace what the configuration gave this
-    /// sample, with random numbers of its own. An error ends the run with [`Status::CALLBACK`], a panic goes on where the batch is asked
-    /// for, unless [`on_callback_error`](LoaderBuilder::on_callback_error) says otherwise. The closure must not use contexts, data sets
-    /// or loaders.
+    /// Called once for each sample, by the decoder threads, several at once: may change or replace the transform that the configuration
+    /// gave this sample, with random numbers of its own. An error ends the run with [`Status::CALLBACK`], a panic is resumed in the call
+    /// that asks for the batch, unless [`on_callback_error`](LoaderBuilder::on_callback_error) says otherwise. The closure must not use
+    /// contexts, data sets or loaders.
     pub fn transform<F>(mut self, function: F) -> Self
     where
         F: Fn(&SampleInfo, &mut Random, &mut Transform) -> Result<(), Status> + Send + Sync + 'static,
@@ -836,7 +836,7 @@ struct Weighted {
 }
 
 impl Weighted {
-    /// Gives the epoch that the loader stands in its list, and the next one, so that its samples are read ahead.
+    /// Gives the loader the lists of its current epoch and of the next one, so that its samples are read ahead.
     fn give(&self, loader: &Loader) -> Result<()> {
         let state = loader.save()?.0;
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
@@ -879,7 +879,7 @@ fn set_mean_image(color: &mut raw::bzna_loader_color, mean: &Option<Vec<f32>>) {
 
 /// Sampler, transforms and threads over a data set: an iterator of batches, by value or by reference.
 ///
-/// By reference the loader stays at hand, to be saved, stopped or reset:
+/// By reference, the loader can still be saved, stopped or reset:
 ///
 /// ```no_run
 /// # fn main() -> benzina::Result<()> {
@@ -1034,7 +1034,7 @@ impl Loader {
         self.draw_again()
     }
 
-    /// Where the run stands, after the last batch that was delivered.
+    /// The position of the run after the last batch that was delivered.
     pub fn save(&self) -> Result<State> {
         let mut state = raw::bzna_loader_state::default();
         call(|err| unsafe { raw::bzna_loader_save(self.as_raw(), &mut state, size_of::<raw::bzna_loader_state>(), err) })?;
@@ -1067,8 +1067,8 @@ impl Loader {
         Ok(since)
     }
 
-    /// The tensors of a full batch: "image", where there are pictures, "target", "index", "status", then the further fields that
-    /// `tensors` of the builder named, then the further outputs.
+    /// The tensors of a full batch: "image", if there are pictures, "target", "index", "status", then the further fields that `tensors` of
+    /// the builder named, then the further outputs.
     pub fn tensors(&self) -> Result<Vec<Tensor>> {
         let mut tensors = Vec::new();
         loop {
@@ -1190,13 +1190,13 @@ impl Batch {
         Ok(batch)
     }
 
-    /// Batch, channels, height, width; of [`Layout::Nhwc`] batch, height, width, channels. Of several
-    /// [`views`](Batch::views), one is so large.
+    /// Batch, channels, height, width; with [`Layout::Nhwc`] batch, height, width, channels. This is the size of one view if there are
+    /// several [`views`](Batch::views).
     pub fn shape(&self) -> [usize; 4] {
         [4, 3, 2, 1].map(|i| self.info.image.shape[self.info.image.dimensions as usize - i] as usize)
     }
 
-    /// Of each sample: what [`image`](Batch::image) has one after the other, each a batch.
+    /// Views of each sample: [`image`](Batch::image) has them one after the other, each a batch.
     pub fn views(&self) -> usize {
         match self.info.image.dimensions {
             5 => self.info.image.shape[0] as usize,
@@ -1241,13 +1241,13 @@ impl Batch {
         }
     }
 
-    /// Where the pixels lie, and what [`device_image`](Batch::device_image) is an address of: [`Device::Cpu`] or [`Device::Cuda`].
+    /// The device of the pixels, which [`device_image`](Batch::device_image) is an address of: [`Device::Cpu`] or [`Device::Cuda`].
     pub fn device(&self) -> Device {
         self.info.image.device.into()
     }
 
-    /// The address of the pixels: of the device's memory, where [`device`](Batch::device) says so. What is enqueued on
-    /// [`stream`](Batch::stream) from now on reads the finished batch; the batch may be dropped as soon as that is enqueued.
+    /// The address of the pixels: of the device's memory, if [`device`](Batch::device) says so. Work that is enqueued on
+    /// [`stream`](Batch::stream) from now on reads the finished batch; the batch may be dropped as soon as the work is enqueued.
     pub fn device_image(&self) -> *mut c_void {
         self.info.image.data
     }
@@ -1280,13 +1280,13 @@ impl Batch {
 
     fn elements(&self, dtype: Dtype) -> usize {
         let device = self.device();
-        assert!(device == Device::Cpu, "the batch lies on {device:?}: open the loader with Device::Cpu, or take device_image()");
+        assert!(device == Device::Cpu, "the batch is on {device:?}: open the loader with Device::Cpu, or take device_image()");
         assert!(self.dtype() == dtype && self.info.slices == 1, "the batch is not one block of {dtype:?}, but of {:?}", self.dtype());
         self.views() * self.shape().iter().product::<usize>()
     }
 
-    /// All pixels, picture by picture, each as the loader's [`Layout`] says. Panics where the batch lies on a device, or
-    /// is not of [`Dtype::F32`].
+    /// All pixels, picture by picture, each as the loader's [`Layout`] says. Panics if the batch is on a device, or is not of
+    /// [`Dtype::F32`].
     pub fn image(&self) -> &[f32] {
         let count = self.elements(Dtype::F32);
         // SAFETY: so many values at a 64-byte boundary, every one written, and left alone until the batch is released.
@@ -1435,7 +1435,7 @@ impl Drop for Batch {
     }
 }
 
-/// Where a run stands: 128 bytes, to be kept beside a model's checkpoint.
+/// The position of a run: 128 bytes, to be saved with a model's checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct State(raw::bzna_loader_state);
 

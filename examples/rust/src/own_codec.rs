@@ -32,9 +32,10 @@ pub struct Shape {
     pub pixels: Pixels,
     /// Bits of a sample: 8, or 9 to 16, which are then written as u16; 0 counts as 8.
     pub depth: u32,
-    /// EXIF's number, 1 to 8: how the picture is to be turned; 0 counts as 1.
+    /// EXIF's number, 1 to 8: how the picture is to be rotated; 0 counts as 1.
     pub orientation: u32,
-    /// The bytes are a wrapper around a picture that the library decodes: [`OwnCodec::unwrap`] is asked, and nothing else here counts.
+    /// The bytes are a wrapper around a picture that the library decodes: [`OwnCodec::unwrap`] is called, and the other members are
+    /// ignored.
     pub wrapped: bool,
 }
 
@@ -53,7 +54,7 @@ pub struct Wrapped<'a> {
     pub orientation: u32,
 }
 
-/// Part of a picture, before it is turned: columns x0..x1 of rows y0..y1.
+/// Part of a picture, before it is rotated: columns x0..x1 of rows y0..y1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rectangle {
     pub x0: u32,

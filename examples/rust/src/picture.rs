@@ -90,8 +90,8 @@ impl Image {
         Ok(unsafe { Image::own_config(image, bytes) })
     }
 
-    /// An image whose data lie in `bytes`. The config of a plain video or of raw records is the data set's, which may be dropped
-    /// before the image is: it is copied.
+    /// An image whose data are in `bytes`. The config of a plain video or of raw records is the data set's, which may be dropped before the
+    /// image is: it is copied.
     ///
     /// # Safety
     ///
@@ -344,7 +344,7 @@ pub enum Split {
     Test = raw::BZNA_SPLIT_TEST as isize,
 }
 
-/// The value of a field that is written beside the picture.
+/// The value of a field that is written with the picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     Integer(i64),
@@ -485,9 +485,9 @@ impl<'a> Writer<'a> {
         described(sample, |desc| call(|err| unsafe { raw::bzna_writer_add(self.raw.as_ptr(), raw::BZNA_INDEX_NEXT, desc, 0, err) })).map(drop)
     }
 
-    /// The same at an index, for several threads at once: samples come in any order, and lie in the file in that of their indices.
-    /// None: no sample comes at this index, and those behind it move up. False: there is no room for one whose turn has not come, nor
-    /// did it come within the timeout; it was not taken. Where each thread takes the smallest index that is left, none waits long.
+    /// The same at an index, for several threads at once: samples come in any order, and the file has them in the order of their indices.
+    /// None: no sample comes at this index, and later samples move up. False: the sample was not added, because its turn did not come
+    /// within the timeout, and there is no room to keep it. If each thread takes the smallest index that is left, none waits long.
     #[must_use = "a sample that was not taken must be passed again"]
     pub fn add_at(&self, index: u64, sample: Option<&Sample<'_>>, timeout: Duration) -> Result<bool> {
         let timeout = i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX);

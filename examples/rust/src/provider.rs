@@ -33,7 +33,7 @@ pub enum Kind {
 pub struct ProviderField {
     pub name: String,
     pub kind: Kind,
-    /// [`Provider::locate`] says in which file a value lies, instead of [`Provider::read`].
+    /// [`Provider::locate`] says in which file a value is, instead of [`Provider::read`].
     pub located: bool,
 }
 
@@ -42,13 +42,13 @@ impl ProviderField {
         ProviderField { name: name.into(), kind, located: false }
     }
 
-    /// The same field, whose values lie in files.
+    /// The same field, with values in files.
     pub fn located(self) -> Self {
         ProviderField { located: true, ..self }
     }
 }
 
-/// Where a value lies in one of [`Provider::files`].
+/// The place of a value in one of [`Provider::files`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Number of the file.
@@ -90,15 +90,15 @@ pub trait Provider: Send + Sync {
         Ok(())
     }
 
-    /// Says where a value of a located field lies, which the library then reads by itself; `None`: the sample has no such value. Errors and
+    /// Says where a value of a located field is, which the library then reads by itself; `None`: the sample has no such value. Errors and
     /// panics are those of `read`.
     fn locate(&self, index: u64, field: usize) -> io::Result<Option<Place>> {
         let _ = (index, field);
         Ok(None)
     }
 
-    /// The files in which values of located fields lie, any number of them. Up to 64 are opened with the data set; of more, each is opened
-    /// when it is read. Asked once.
+    /// The files that hold values of located fields, any number of them. If there are up to 64, they are opened with the data set;
+    /// otherwise, each is opened when it is read. Called once.
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()
     }

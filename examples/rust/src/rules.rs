@@ -81,7 +81,7 @@ impl fmt::Debug for Asker {
 /// ```
 ///
 /// Closures run on the loader's threads, several at once. An error says that the data are damaged, and fails the sample, except
-/// [`Status::CALLBACK`], which is a fault of the program; a panic goes on where the next batch is asked for.
+/// [`Status::CALLBACK`], which is a fault of the program; a panic is resumed in the call that asks for the next batch.
 pub struct Rule {
     field: String,
     name: String,

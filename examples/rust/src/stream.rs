@@ -27,7 +27,7 @@ struct RawConfig {
     reserved: [u64; 4],
 }
 
-/// Where a run stands, and what was read.
+/// The position of a run, and counts of what was read.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamInfo {
@@ -106,7 +106,7 @@ extern "C" {
     fn bzna_stream_close(stream: *mut RawStream) -> raw::bzna_status;
 }
 
-/// What a stream is opened with beside its loader. Zeros are the defaults.
+/// Settings of a stream, besides its loader. Zeros are the defaults.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamOptions<'a> {
     /// Of all shards in memory, unpacked; 0: 1 GiB.
@@ -115,9 +115,9 @@ pub struct StreamOptions<'a> {
     pub samples_per_epoch: u64,
     /// Shards that cannot be read are left out.
     pub leave_out: bool,
-    /// Braces in sources stand for themselves.
+    /// Braces in sources are literal.
     pub literal: bool,
-    /// Where the run goes on.
+    /// The position from which the run continues.
     pub resume: Option<&'a StreamState>,
 }
 
@@ -224,7 +224,7 @@ impl Stream {
         (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
     }
 
-    /// Where the run stands after the last batch.
+    /// The position of the run after the last batch.
     pub fn save(&mut self) -> Result<StreamState> {
         let mut state = RawState::default();
         call(|err| unsafe { bzna_stream_save(self.raw.as_ptr(), &mut state, STATE_BYTES, err) })?;

@@ -159,7 +159,7 @@ fn a_batch_goes_to_the_consumers_stream() {
 
 #[test]
 #[ignore = "needs a GPU"]
-#[should_panic(expected = "the batch lies on Cuda(0)")]
+#[should_panic(expected = "the batch is on Cuda(0)")]
 fn device_memory_is_no_slice() {
     let data = on_device();
     let loader = loader(&data, Dtype::F32).device(Device::Cuda(0)).open().unwrap();
