@@ -1060,8 +1060,9 @@ class MXNet(InMXNet):
         )
         self.assertRaisesRegex(ValueError, "path_imgidx: .* is next to it", self.records, path_imgidx="other.idx")
         self.assertRaisesRegex(ValueError, "path_imgrec: it is needed", self.records, path_imgrec="")
-        self.assertRaises(TypeError, self.records, no_such_parameter=1) self.assertRaises(TypeError,
-        self.mx.ImageRecordIter, self.path("one.rec")) for name in ("ImageDetRecordIter", "ImageIter", "LibSVMIter"):
+        self.assertRaises(TypeError, self.records, no_such_parameter=1)
+        self.assertRaises(TypeError, self.mx.ImageRecordIter, self.path("one.rec"))
+        for name in ("ImageDetRecordIter", "ImageIter", "LibSVMIter"):
             self.assertRaisesRegex(NotImplementedError, "^%s: " % name, getattr(self.mx, name))
 
     def test_labels_of_a_list_and_folders_of_records(self):

@@ -1,4 +1,4 @@
-# flux.jl - trains a small network with Flux on an archive's pictures, and goes on where it was broken off
+# flux.jl - trains a small network with Flux on an archive's pictures, and continues where it was interrupted
 #
 #     julia --project=DIR examples/flux.jl train.bzna [folder of checkpoints]       DIR: a project with Benzina, Flux and, for a GPU, CUDA
 #
@@ -29,7 +29,7 @@ end
 
 network(classes) = Chain(Conv((3, 3), 3 => 8, relu; stride = 2), AdaptiveMeanPool((2, 2)), Flux.flatten, Dense(32 => classes))
 
-"Where a run stands, in one file: written beside the old one first, which it then replaces."
+"Saves the position of a run in one file: writes a new file first, which then replaces the old one."
 function checkpoint(path, model, optimizer, loader)
     serialize("$path.new", (model, optimizer, Benzina.save(loader)))
     mv("$path.new", path; force = true)
@@ -39,7 +39,7 @@ end
     train(loader, classes; epochs, path = nothing, every = 100) -> model, losses
 
 Trains for `epochs` epochs of the loader, whose number counts from the first one of the run. With a `path`, a checkpoint is written every so many batches and
-at the end of each epoch; if there is one, the run goes on from it, with the batches that it had not seen.
+at the end of each epoch; if there is one, the run continues from it, with the batches that it had not seen.
 """
 function train(loader, classes; epochs, path = nothing, every = 100)
     seed!(1)

@@ -27,7 +27,7 @@
 #     buffer = true         `x` is given back when the next batch is asked for: copy what you want to keep (MLUtils has the same option)
 #     release!(x)           gives `x` back now; it must not be used afterwards
 #
-# Bytes that are no local file. A `Vector{UInt8}` is read where it lies, by the library alone: it must not be changed while the data set
+# Bytes that are no local file. The library alone reads a `Vector{UInt8}`, in place: it must not be changed while the data set
 # or a loader over it is open. Anything else is a source, read through `read_at!` and `total_bytes`: any seekable IO, and types of your
 # own with these two methods:
 #
@@ -44,7 +44,7 @@
 # `last_exception` returns the last of it. All this needs a library whose threads leave SIGSEGV unblocked, since Julia's safepoints are
 # faults. Paths do not, since no Julia runs on the library's threads then.
 #
-# Samples of your own are `from_arrays(images, labels)`, which the library reads where they lie, with each version of Julia; or `from_samples(samples)`,
+# Samples of your own are `from_arrays(images, labels)`, which the library reads in place, with each version of Julia; or `from_samples(samples)`,
 # which asks `samples[i]` on the reader threads, as it does with `read_at!`.
 #
 # Callbacks of a loader change how samples are made: `transform(sample, random, t)` may change each view's `t`, a bzna_transform of
@@ -58,9 +58,9 @@
 # reads tar shards from commands, pipes and standard input, with gzip or zstd, and iterates as a Loader does. It needs libbenzina_stream.so
 # beside libbenzina.so. No Julia runs on its threads, so it works with each version.
 #
-# Samples are counted from 1, as everything in Julia is. Resuming: `save(loader)` gives 128 bytes, `restore!(loader, bytes)` goes on there.
+# Samples are counted from 1, as everything in Julia is. Resuming: `save(loader)` gives 128 bytes, `restore!(loader, bytes)` continues there.
 #
-# GPU. Where there is one, it decodes and warps (`device = :cpu` or `decoder = :software` say otherwise), and batches come to host memory, where
+# GPU. If there is one, it decodes and warps (`device = :cpu` or `decoder = :software` prevent that), and batches are in host memory, where
 # an Array can be: `x` is the same then, bit for bit. `device(loader)` says which it is, or why there is none.
 #
 # Names that other packages may have, too, are not exported: write Benzina.name, Benzina.field, Benzina.bytes, Benzina.save, Benzina.device,

@@ -72,7 +72,7 @@ release!(batch::Batch) = release!(batch.data)
 """
     drawn(batch, slot, view = 1) -> Vector{bzna_drawn}
 
-What policies drew for a view of a slot, counted from 1: `kind` (of `Benzina.OPERATIONS`), `magnitude`, `area`, `value`. Views of the loader's
+The operations that policies drew for a view of a slot, counted from 1: `kind` (of `Benzina.OPERATIONS`), `magnitude`, `area`, `value`. Views of the loader's
 pictures come first, then those of each output.
 """
 function drawn(batch::Batch, slot::Integer, view::Integer = 1)
@@ -118,7 +118,7 @@ function tensor(batch::Batch, name::AbstractString)
         found = Ref(info.image)
         check(bzna_batch_tensor(batch.handle, String(name), found, sizeof(found[]), err), err)
         numbers = found[]
-        numbers.device.kind == BZNA_DEVICE_CPU || throw(ArgumentError("$name lies on a device"))
+        numbers.device.kind == BZNA_DEVICE_CPU || throw(ArgumentError("$name is on a device"))
         shape = reverse(Int.(numbers.shape[1:numbers.dimensions]))
         numbers.dtype == BZNA_DTYPE_INT64 && return copy(unsafe_wrap(Array, Ptr{Int64}(numbers.data), shape))
         numbers.dtype == BZNA_DTYPE_INT32 && return copy(unsafe_wrap(Array, Ptr{Int32}(numbers.data), shape))
@@ -288,7 +288,7 @@ Base.length(each::EachBatch) = length(each.loader)
 Base.eltype(::Type{<:Union{Loader,Stream}}) = Tuple{AbstractArray{Float32},Vector{Int64}}
 Base.eltype(::Type{<:EachBatch}) = Batch
 
-"Where a run stands, after the last batch that was delivered: 128 bytes, to be kept beside a model's checkpoint."
+"The position of a run after the last batch that was delivered: 128 bytes, to be saved with a model's checkpoint."
 function save(loader::Loader)
     state, err = sized(bzna_loader_state), sized(bzna_error)
     check(bzna_loader_save(loader.handle, state, sizeof(bzna_loader_state), err), err)
@@ -349,7 +349,7 @@ end
     device(loader)
 
 The GPU that a loader or a data set may use: its `name`, its `ordinal` as CUDA counts, and how many NVDEC `engines` it has. A `BenzinaError` that
-says why, where there is none. `decoder(loader)` says who decodes.
+says why there is none. `decoder(loader)` says who decodes.
 """
 device(loader::Loader) = device(loader.dataset)
 

@@ -56,13 +56,13 @@ The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a 
     classes = nothing                     a folder's class folders, in the order of their numbers; default: all
     class_order = :text                   :numeric: "2" comes before "10"
     allow_empty = false                   true: class folders without pictures are classes, too; false: they are refused
-    orientation = :apply                  :ignore: pictures are not turned as their EXIF data says
+    orientation = :apply                  :ignore: pictures are not rotated as their EXIF data says
     palette = :colors                     :index: pictures with a palette give indices as gray
     pairs = nothing                       folders in the folder whose files of the same names make one sample: "images,masks", or
                                           "image=a/images,mask=a/masks"
     records = nothing                     `Records(...)`: the file is a record file, such as CIFAR or MNIST
     target = nothing                      the field of integers, or an mp4's track of them, that is the target
-    index = nothing                       the bytes of the index (.idx) of one tar or .rec, in place of the file beside it
+    index = nothing                       the bytes of the index (.idx) of one tar or .rec, in place of the file next to it
     hold_bytes = 0                        how many bytes of files of records may be held in memory, which are read whole; 0: 256 MiB; 1: none
     name = nothing                        what error messages call it
     log = :warning                        messages of the library that Julia's logger receives: :none, :error, :warning, :info, :debug
@@ -115,7 +115,7 @@ end
 """
     Records(; width, height, channels, keywords...)
 
-What each record of a record file holds: `Dataset("train.bin"; records = Records(width = 32, height = 32, channels = 3, data_offset = 1, label =
+The contents of each record of a record file: `Dataset("train.bin"; records = Records(width = 32, height = 32, channels = 3, data_offset = 1, label =
 :uint8))` is CIFAR-10. Bytes of one or three channels are pictures, the field "image"; any other data are the field "data", a vector.
 
     dtype = :uint8                        of the data: :int32, :int64, :float32

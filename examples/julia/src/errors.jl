@@ -6,7 +6,7 @@ struct BenzinaError <: Exception
     message::String
     byte_offset::Union{Nothing,UInt64}      # in the file
     native_code::Int32                      # errno, or the decoder's; 0 when there is none
-    cause::Any                              # the last exception of the source's methods, where reading it failed; else nothing
+    cause::Any                              # the last exception of the source's methods, if reading it failed; else nothing
 end
 
 BenzinaError(status, message, byte_offset, native_code) = BenzinaError(status, message, byte_offset, native_code, nothing)
@@ -77,6 +77,6 @@ close_handle(handle::Ptr{bzna_stream}) = bzna_stream_close(handle)
 close_handle(handle::Ptr{bzna_writer}) = bzna_writer_close(handle)
 close_handle(handle::Ptr{bzna_decoder}) = bzna_decoder_close(handle)
 
-# One of the constants that settings stand for.
+# One of the constants that settings name.
 choice(names::NamedTuple, name::Symbol) =
     haskey(names, name) ? names[name] : throw(ArgumentError(string(repr(name), " is not one of ", join(repr.(keys(names)), ", "))))

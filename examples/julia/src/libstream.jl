@@ -1,5 +1,5 @@
 # ---- stream.h, as far as it is used here -------------------------------------------------------------------------------------------
-# libbenzina_stream.so lies beside libbenzina.so, and is loaded when the first stream is made.
+# libbenzina_stream.so is in the folder of libbenzina.so, and is loaded when the first stream is made.
 
 const libbenzina_stream = "libbenzina_stream.so.$BZNA_VERSION_MAJOR.$BZNA_VERSION_MINOR"
 

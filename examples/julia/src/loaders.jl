@@ -214,7 +214,7 @@ epoch.
     flip = 0, flip_v = 0                  probabilities of mirroring
     rotate, shear                         on top of any warp, in degrees: lo, hi clockwise; lo, hi in x, lo, hi in y
     perspective = 0, perspective_p = 0    torchvision's RandomPerspective on top: how far corners go, 0..1; how often, 0: half the time
-    brightness, contrast, saturation, hue random colors, as torchvision's ColorJitter: factors lo, hi; turns -h, h
+    brightness, contrast, saturation, hue random colors, as torchvision's ColorJitter: factors lo, hi; shifts of the hue -h, h
     grayscale = 0                         the probability of its RandomGrayscale
     mxnet_hls, mxnet_contrast = 0, mxnet_illumination = 0, mxnet_clamp_hue = false
                                           MXNet's random_h, _l, _s (a triple), and its max_random_...
@@ -257,7 +257,7 @@ epoch.
     transform = nothing                   transform(sample::SampleInfo, random, t) changes how a view of a sample is made: see the top of Benzina.jl
     picture = nothing                     picture(sample, random, described, planes) draws into a decoded picture
     no_threads = false                    true: `iterate` reads and decodes on its own task's thread, and callbacks run there
-    cuda = nothing                        number of the CUDA device that batches stay on; nothing: they come to host memory
+    cuda = nothing                        number of the CUDA device that batches stay on; nothing: they are in host memory
     stream = C_NULL                       the CUstream that reads them there
     wrap = nothing                        what makes x of a batch's memory: wrap(pointer, dims), such as (p, dims) -> unsafe_wrap(CuArray,
                                           CuPtr{Float32}(UInt(p)), dims); it must make a mutable object. nothing: an Array, in host memory

@@ -18,7 +18,7 @@ function get_batch_size end
 """
     provide_data(provider) -> Vector{Tuple{Symbol,Tuple}}
 
-Names and whole shapes of the data of each batch. Of a `Loader` these are its pictures, and then its `outputs`.
+Names and whole shapes of the data of each batch. For a `Loader`, these are its pictures, and then its `outputs`.
 """
 function provide_data end
 
@@ -32,7 +32,7 @@ function provide_label end
 """
     eachbatch(provider)
 
-The batches of one epoch. Of a `Loader` these are `Batch`es, where the loader itself yields (x, y).
+The batches of one epoch. For a `Loader`, these are `Batch`es, whereas the loader itself yields (x, y).
 """
 eachbatch(provider::AbstractDataProvider) = provider
 

@@ -78,7 +78,7 @@ end
 Batches of a .rec, by the names of MXNet's parameters and with their defaults. `data_shape` is (width, height, channels), as in MXNet.jl. Labels are
 Float32.
 
-    path_imgidx, path_imglist = nothing   the .idx is that beside the .rec; a .lst gives other labels
+    path_imgidx, path_imglist = nothing   the .idx is the file next to the .rec; a .lst gives other labels
     label_width = 1, data_name = :data, label_name = :softmax_label
     shuffle = false, seed = 0, round_batch = true
                                           the last batch is always filled up, and the next epoch always begins with its first sample

@@ -20,7 +20,7 @@ provider_field(name::String, kind::UInt32; located::Bool = false) = bzna_provide
     from_arrays(images, labels = nothing; classes = nothing, keywords...) -> Dataset
 
 Pictures that are in memory: `images` is a `Vector{Vector{UInt8}}`, each the bytes of a file (JPEG, PNG, ...), and `labels` has an integer for
-each of them, or `nothing` where there is none. The library reads the images where they lie, and calls nothing: they must not be changed or
+each of them, or `nothing` if there is none. The library reads the images in place, and calls no Julia: they must not be changed or
 resized while the data set or a loader over it is open. `classes` are names of labels 0, 1, ...; further keywords are `device`, `log`,
 `orientation` and `palette` of a `Dataset`.
 """
@@ -142,7 +142,7 @@ fields, or a tuple (image, target), or an image alone. It must be the same whene
     classes = nothing     names of targets 0, 1, ...
     fingerprint = 0       tells these samples from others: a state of a loader over other ones is then refused
 
-A later sample may have `nothing` or `missing`, or lack fields. What `samples[i]` throws costs that sample (`num_exceptions`, `last_exception`). A loader asks on
+A later sample may have `nothing` or `missing`, or lack fields. An exception of `samples[i]` fails that sample (`num_exceptions`, `last_exception`). A loader asks on
 its reader threads, several at once where `reader_threads` is above 1, which needs Julia 1.9, or no_threads = true. Further keywords are `device`, `log`,
 `orientation` and `palette` of a `Dataset`.
 """

@@ -73,7 +73,7 @@ end
     Rule(field, name = field)
     Rule(make, field, name = field; shape = (), rows = nothing, type = Float32)
 
-What batches of a loader have of a field: `Loader(...; rules = [...])`. A field belongs to the first of the rules that it matches. `field` is its name; or
+How batches of a loader deliver a field: `Loader(...; rules = [...])`. A field belongs to the first of the rules that it matches. `field` is its name; or
 ".json" for "json" and all names that end so; or a pattern with `*` and `?`, which needs a name.
 
 Without `make`, these are its bytes: `bytes(batch, name)`. With it, `make(value, sample)` makes an array of `shape` (or a number) of the field's bytes, a

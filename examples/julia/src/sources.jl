@@ -16,7 +16,7 @@ The number of bytes of a source.
 """
 function total_bytes end
 
-"A source made of something that can be seeked and read: reads take turns."
+"A source made of something that can be seeked and read: one read runs at a time."
 struct IOSource{T<:IO}
     io::T
     lock::Threads.SpinLock      # and not a ReentrantLock, which would switch tasks on a thread of the library

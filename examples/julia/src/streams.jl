@@ -6,7 +6,7 @@ const ON_SHARD_ERROR = (stop = BZNA_STREAM_ON_ERROR_STOP, leave = BZNA_STREAM_ON
     Stream(sources; batchsize, size, keywords...)
 
 Batches of shards that cannot seek. A source is a path, a FIFO, "-" (standard input), "pipe:COMMAND" (what `sh -c COMMAND` writes) or a `Cmd`; `sources`
-is one or a vector of them. Braces stand for several: "train-{000..146}.tar". Shards are tars, also packed by gzip or zstd. It iterates as a
+is one or a vector of them. Braces name several: "train-{000..146}.tar". Shards are tars, also packed by gzip or zstd. It iterates as a
 `Loader` does: `for (x, y) in stream` runs one epoch, and so does `eachbatch(stream)`. Shards are read into memory, window by window, and
 shuffled, as are the samples within a window. `batch.indices` says which samples these are: see `source_of`.
 
@@ -14,11 +14,11 @@ shuffled, as are the samples within a window. `batch.indices` says which samples
     samples_per_epoch = 0                 of all ranks together, so that each has as many batches; 0: an epoch has each shard once,
                                           and `length` is not known
     on_shard_error = :stop                :leave: a shard that cannot be read is left out. `stream_info(stream).shards_left_out` counts them
-    literal = false                       true: braces and backslashes in sources stand for themselves
+    literal = false                       true: braces and backslashes in sources are literal
     format, orientation, palette          as of a `Dataset`
-    device = :auto                        likewise
+    device = :auto                        as in `Loader`
 
-Further keywords are a `Loader`'s, without `indices`, `log` and those of data providers. `save` and `restore!` go on with the same batches: for
+Further keywords are a `Loader`'s, without `indices`, `log` and those of data providers. `save` and `restore!` continue with the same batches: for
 that, the shards of the window are read again. After a loop that was left before the end of its epoch, the next one reads anew, as a Stream with
 `epoch` set to the next epoch does: its order is another one than that of a run that went on.
 """
@@ -170,7 +170,7 @@ function Base.length(stream::Stream)
     return Int(stream.settings.config.order.last_batch == BZNA_LAST_DROP ? each ÷ batchsize : cld(each, batchsize))
 end
 
-"Where a stream's run stands, after the last batch that was delivered: 224 bytes. Waits for the first window."
+"The position of a stream's run after the last batch that was delivered: 224 bytes. Waits for the first window."
 function save(stream::Stream)
     stream.held === nothing || return copy(stream.held[2])
     loader_handle(stream)

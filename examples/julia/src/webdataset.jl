@@ -60,7 +60,7 @@ end
 """
     braceexpand(pattern)
 
-The names that a pattern such as "train-{000..146}.tar" stands for; of a vector of patterns, those of all.
+The names that match a pattern such as "train-{000..146}.tar", or any pattern of a vector.
 """
 function braceexpand(pattern::AbstractString)
     found = match(r"\{([0-9]+)\.\.([0-9]+)\}", pattern)
@@ -392,7 +392,7 @@ end
 """
     DatasetDescriptor(; keywords...)
 
-What `dataloader` does with shards.
+The treatment of shards by `dataloader`.
 
     sources = []                          names and `Cmd`s: see `generic_open`
     shuffle = 1000                        samples that the order of a shard is drawn from; 0: none

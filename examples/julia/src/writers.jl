@@ -88,7 +88,7 @@ field_value(value::Real) = (BZNA_FIELD_VECTOR, Float32[value])
 
 Adds a sample. `fields` are named integers, texts, bytes (`Vector{UInt8}`) and numbers: `(caption = "a dog", box = [1, 2, 30, 40])`. `thumb` is
 another `Coded`; without one the picture itself serves, if its frame is at most 512x512. `split` is :train, :validation, :test. With an `index`, counted
-from 1, samples may come in any order, from several threads: where one's turn does not come within `timeout` seconds, and no room is left for
+from 1, samples may come in any order, from several threads: if a sample's turn does not come within `timeout` seconds, and no room is left for
 it, it is refused. A sample that is refused leaves the archive as it was.
 """
 function add!(writer::Writer, image::Coded; target::Union{Nothing,Integer} = nothing, name::Union{Nothing,AbstractString} = nothing,
