@@ -14,7 +14,8 @@
 
 Arrays are numpy's, which also have asnumpy() and asscalar(). ImageRecordIter and MNISTIter read and decode as a
 DataLoader does. CSVIter and NDArrayIter have only numbers. Parameters that are not supported are refused, with the
-reason. """
+reason.
+"""
 
 from __future__ import annotations
 
@@ -366,8 +367,8 @@ def _records_of(path_imgrec: Path, path_imglist: Path, path_imgidx: Path) -> Dat
         beside = os.path.splitext(os.fsdecode(path))[0] + ".idx"
         if os.path.abspath(os.fsdecode(os.fspath(path_imgidx))) != os.path.abspath(beside):
             raise ValueError(
-                "path_imgidx: %r: the index of a .rec is next to it, %r; without one, the .rec is read through once" %
-                (path_imgidx, beside)
+                "path_imgidx: %r: the index of a .rec is next to it, %r; without one, the .rec is read through once"
+                % (path_imgidx, beside)
             )
     source: Any = path
     if os.path.isdir(path):

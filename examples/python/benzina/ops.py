@@ -18,7 +18,8 @@ augment accepts a policy or a list of them, which are applied one after the othe
 
 If this documentation says that results equal torchvision's, this holds for pictures without an EXIF orientation, or
 with Dataset(orientation="ignore"): a Dataset rotates pictures as their orientation says, torchvision's ImageFolder does
-not. """
+not.
+"""
 from __future__ import annotations
 
 import ctypes

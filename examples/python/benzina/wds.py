@@ -18,7 +18,8 @@ so that map() need not do it:
 
 Other stages run in Python, on the thread that iterates. Shards are tars that can be read at any offset; shards of
 "pipe:" are read into memory one by one, which benzina.Stream does not need. With a seed, the first epoch has
-webdataset's order; later epochs are shuffled again. """
+webdataset's order; later epochs are shuffled again.
+"""
 
 from __future__ import annotations
 
