@@ -1,12 +1,12 @@
-/* augment.c - RandAugment and random erasing: a recipe of vision transformers, and what it drew
+/* augment.c - RandAugment and random erasing: a recipe of vision transformers, and the operations that it drew
  *
  *     cc -std=c11 -I.. -Iformats augment.c formats/policies.c formats/data.c benzina.o \
  *        $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o augment
  *     ./augment train/ sheet.ppm
  *
- * The first batch of a folder of pictures is written as a sheet, two views a picture, and for each view a line says
- * what was drawn. A policy is a list of operations: BZNA_PRESET_RAND_AUGMENT fills one in, and others are written down,
- * like erasing here, or a blur that half of the views get. */
+ * The first batch of a folder of pictures is written as a sheet, two views a picture, and for each view a line lists
+ * the drawn operations. A policy is a list of operations: bzna_formats_policy_preset fills one in, and a program writes
+ * others itself, such as erasing here, or a blur for half of the views. */
 #include "example.h"
 #include "formats.h"
 

@@ -1,4 +1,4 @@
-/* boxes.c - detection: boxes in a text file next to each picture, mapped to what the network sees
+/* boxes.c - detection: boxes in a text file next to each picture, mapped to the pixels of the output
  *
  *     cc -std=c11 -I.. boxes.c formats/rules.c formats/data.c benzina.o \
  *        $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o boxes
@@ -10,8 +10,8 @@
  *     17 0.5 0.25 0.2 0.1
  *
  * A rule makes a tensor of them on the decoder threads: up to 100 boxes a sample, each left, top, right, bottom in
- * pixels of the output and the category, clipped to what the random crop shows. A box of which nothing is left is
- * dropped. The first batch is written as a sheet, with the boxes drawn in. */
+ * pixels of the output and the category, clipped to the random crop. A box outside of the crop is dropped. The first
+ * batch is written as a sheet, with the boxes drawn in. */
 #include "example.h"
 #include "formats/formats.h"
 

@@ -1,4 +1,4 @@
-/* fields.c - several data sets as one, and what batches carry beside pictures: labels and texts
+/* fields.c - several data sets as one, and fields of batches besides pictures: labels and texts
  *
  *     cc -std=c11 fields.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o fields
  *     ./fields cls txt shard-000.tar shard-001.tar       integers or vectors, then texts; "-" for none

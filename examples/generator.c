@@ -1,4 +1,4 @@
-/* generator.c - pictures that are drawn when they are asked for: shapes of a few classes, as many as one likes
+/* generator.c - pictures that are drawn when a loader reads them: any number of shapes of a few classes
  *
  *     cc -std=c11 generator.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o draw
  *     ./draw sheet.ppm [COUNT [READERS]]     the first batch as a picture; loads COUNT samples by READERS threads

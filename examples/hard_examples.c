@@ -1,11 +1,11 @@
-/* hard_examples.c - hard-example mining: what a model finds hard decides which samples the next epoch has
+/* hard_examples.c - hard-example mining: the losses of a model decide which samples the next epoch has
  *
  *     cc hard_examples.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o hard
  *     ./hard train.bzna [EPOCHS]
  *
  * The model is softmax regression on pictures of 8x8 pixels, so that the program needs no other library. Every third
- * epoch has all samples, and their mean loss is printed, which falls. The others have the half whose loss was largest,
- * hardest first, each of them twice: with another crop each time. */
+ * epoch has all samples, and their mean loss is printed, which falls. The other epochs have the half of the samples
+ * with the largest losses, hardest first, each sample twice: with another crop each time. */
 #include "example.h"
 
 #include <math.h>

@@ -1,11 +1,10 @@
-/* http_source.c - an epoch from an archive that lies on a web server or in an object store, by HTTP range requests with
- * libcurl
+/* http_source.c - an epoch from an archive on a web server or in an object store, by HTTP range requests with libcurl
  *
  *     cc http_source.c benzina.o $(pkg-config --libs libcurl libavcodec libavutil libjpeg) -lm -lpthread -ldl -o http
  *     ./http https://host/train.bzna [READERS]
  *     ./http train.bzna                       a file, to compare: the same pictures give the same hash
  *
- * To take this into a program: everything above "The program". One easy handle, with one kept connection, serves one
+ * To use this in a program, copy everything above "The program". One easy handle, with one kept connection, serves one
  * read at a time; a pool of them grows to as many as there are concurrent reads. A connection that is cut in the middle
  * of an answer is a short read. */
 #define _POSIX_C_SOURCE 200809L

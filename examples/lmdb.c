@@ -1,13 +1,13 @@
 /* lmdb.c - a data set in an LMDB database: one descriptor, and no copy of a value
  *
  *     cc -std=c11 lmdb.c benzina.o -llmdb $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o lmdb
- *     ./lmdb pack train.mdb train/              a database of what any data set holds
- *     ./lmdb pack large.mdb train/ 1000         the same samples over and over, up to so many
+ *     ./lmdb pack train.mdb train/              a database of the samples of any data set
+ *     ./lmdb pack large.mdb train/ 1000         the same samples repeated, up to this number
  *     ./lmdb load train.mdb [THREADS]           an epoch in shuffled order, and its rate
  *
  * A value is a target, an int64_t, and the bytes of a picture's file after it; its key is the sample's name. LMDB maps
- * its file into memory, and what a transaction sees there stays as it is until the transaction ends. So one walk over
- * the keys finds all places, and the library reads pictures, targets and names where they lie. */
+ * its file into memory, and memory that a transaction sees does not change until the transaction ends. So one walk over
+ * the keys finds all places, and the library reads pictures, targets and names in place. */
 #include "example.h"
 
 #include <errno.h>

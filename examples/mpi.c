@@ -1,12 +1,13 @@
-/* mpi.c - an epoch shared by many processes, and a run that is stopped with one number of them and goes on with another
+/* mpi.c - an epoch shared by many processes, and a run that stops with one number of processes and continues with
+ * another
  *
  *     mpicc -std=c11 mpi.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o mpi
  *     mpirun -n 4 ./mpi train.bzna                       one epoch, a quarter of it on each rank
  *     mpirun -n 4 ./mpi train.bzna --save state          stops in the middle of it
  *     mpirun -n 3 ./mpi train.bzna --resume state        the other half, on three ranks
  *
- * Prints a line for each sample delivered, whose mean is the same on whatever rank it was decoded, and checks that each
- * came exactly once. */
+ * Prints a line with the mean of each sample delivered, which does not depend on the rank that decoded it, and checks
+ * that each sample came exactly once. */
 #define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
 

@@ -4,7 +4,7 @@
  *        $(pkg-config --cflags --libs libjxl libavcodec libavutil libjpeg) -lm -lpthread -ldl -o own_codec
  *     ./own_codec train/ [EDGE]    the mean of R, G and B of each picture, scaled to EDGE pixels (default 64)
  *
- * Nothing but the context knows of the codec. Pictures of other kinds may lie in the same folder. */
+ * Only the context knows the codec. Pictures of other kinds may be in the same folder. */
 #include "example.h"
 #include "formats/formats.h"
 

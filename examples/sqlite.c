@@ -1,16 +1,16 @@
 /* sqlite.c - a data set in a table of SQLite: a function that reads rows, on many threads
  *
  *     cc -std=c11 sqlite.c benzina.o -lsqlite3 $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl
- *     ./a.out pack train.db train/              a table of what any data set holds
+ *     ./a.out pack train.db train/              a table of the samples of any data set
  *     ./a.out load train.db [THREADS]           an epoch in shuffled order: its rate, and a sum of its pixels
- *     ./a.out load train/ [THREADS]             the same of any other data set
+ *     ./a.out load train/ [THREADS]             the same with any other data set
  *
- * The table is samples(image BLOB, target INTEGER, name TEXT). A row without a target has none, and one without an
- * image fails when its image is wanted.
+ * The table is samples(image BLOB, target INTEGER, name TEXT). A row without a target is a sample without one, and a
+ * row without an image fails when a loader reads the image.
  *
  * The library asks for values one by one, and on several threads at once. A connection of SQLite serves one thread at a
- * time, so that connections stand in a pool: who reads takes one, and gives it back. The fields of a sample are asked
- * for one after the other, so that a connection keeps the row that it read last, and the next field costs no query. */
+ * time, so a pool holds connections, and a reader borrows one for a call. The library asks for the fields of a sample
+ * one after the other, so a connection keeps the row that it read last, and the next field needs no query. */
 #include "example.h"
 
 #include <pthread.h>

@@ -1,11 +1,11 @@
-/* train.c - the loop of a long training run: one process's share of the samples, errors, and a state to go on from
+/* train.c - the loop of a long training run: one process's share of the samples, errors, and a state to continue from
  *
  *     cc -std=c11 train.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o learn
  *     ./learn train.bzna run.state [RANK WORLD_SIZE]
  *
- * Start it again after it was interrupted: it goes on from the state that it saved last, also with another number of
- * processes. Every process reads that state; the one of rank 0 writes it. After the last epoch it saves once more, so
- * that another start has nothing left to do. */
+ * Start it again after it was interrupted: it continues from the state that it saved last, also with another number of
+ * processes. Every process reads that state, and rank 0 writes it. After the last epoch it saves once more, so that
+ * another start has nothing left to do. */
 #define _POSIX_C_SOURCE 200809L                            /* fsync */
 #include "example.h"
 

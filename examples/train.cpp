@@ -3,10 +3,10 @@
  *     c++ -std=c++17 -O2 train.cpp benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o learn
  *     ./learn train.bzna [EPOCHS]
  *
- * The loader works ahead on its own threads while the classifier computes: what is left of loading is the time that the loop waits, which
- * is printed. Every fifth sample is held out. The same archive gives the same losses in every run. The classifier runs on the processor: where
- * there is a GPU, that decodes and warps, and its batches come to host memory. A network on the GPU would leave them there (output.device)
- * and read them on the loader's stream: chapter 11 of the manual. */
+ * The loader works ahead on its own threads while the classifier computes: the program prints the time that the loop still waits for batches. Every
+ * fifth sample is held out. The same archive gives the same losses in every run. The classifier runs on the processor: if there is a GPU, it decodes
+ * and warps, and batches are in host memory. A network on the GPU would keep batches on the device (output.device) and read them on the loader's
+ * stream: chapter 11 of the manual. */
 #include "../benzina.h"
 
 #include <algorithm>

@@ -20,7 +20,7 @@ static const bzna_loader_output local_crops = {
     .warp = &local_warp,
 };
 
-/* The first output's warp, but no mean, no blending: class numbers stay what they are. 255 is outside. */
+/* The first output's warp, but no mean, no blending: class numbers stay what they are. 255 marks pixels outside. */
 static const bzna_loader_filter mask_filter = { .kind = BZNA_FILTER_NEAREST };
 static const bzna_loader_color  mask_color  = { .fill = { 255, 255, 255 } };
 

@@ -3,9 +3,9 @@
  *
  *     cc -std=c11 write.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o write
  *     ./write out.bzna 4 train/               4 threads; the JPEG files of a folder
- *     ./write out.bzna 4 a.bzna more.tar      H.265, H.264, AV1 and JPEG side by side; a.bzna may be the demo's archive
+ *     ./write out.bzna 4 a.bzna more.tar      H.265, H.264, AV1 and JPEG in one archive; a.bzna may be the demo's
  *
- * The threads hand in samples when they have them, each with its index: the archive is the same in every run. */
+ * The threads add samples when they have read them, each with its index: the archive is the same in every run. */
 #include "example.h"
 
 #include <pthread.h>
