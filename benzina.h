@@ -242,8 +242,8 @@
  *
  * A thread that calls the library needs 64 kB of stack, and so does each of the library's threads,
  * which have the system's default size: 8 MB with glibc, 128 kB with musl, 512 kB on macOS. These
- * 64 kB were measured with gcc and clang on x86-64, with all kinds of data sets and with what
- * libavcodec and libjpeg-turbo use. Add what your callbacks use.
+ * 64 kB were measured with gcc and clang on x86-64, with all kinds of data sets, libavcodec and
+ * libjpeg-turbo included. Add the stack that your callbacks need.
  *
  * After fork(), a child must not use objects that its parent made. Calls on such loaders, and calls
  * that would touch CUDA, return E_STATE in the child.
@@ -340,7 +340,7 @@
  * files with one key in a tar (a.jpg, a.mask.png), fields of an archive, folders side by side
  * (examples/formats). Each becomes a further output (config.extra_outputs) that names its field.
  * Without a warp of its own, such an output has that of the first output's picture: the same crop,
- * flips, rotation and perspective. A picture of another size than the first one is taken to show
+ * flips, rotation and perspective. A picture of another size than the first one is assumed to show
  * the same scene, edge to edge, so the warp is scaled to its size. Each output has its own size,
  * filter, dtype, channels, fill and colors; without colors of its own, it has those of the first
  * output, with its color jitter. The following output is for masks of class numbers. It sets a
@@ -380,7 +380,7 @@
  * augment.beyond_crop is set. If any other operation was drawn for a view, its pixels are rounded
  * to 8 bits after the warp and its jitter, and after each operation, as in torchvision. Operations
  * that cover a part of the picture (erase, cutout, grid mask) come last. bzna_batch_info.operations
- * has what was drawn. examples/augment.c is a whole program.
+ * has the operations that were drawn. examples/augment.c is a whole program.
  *
  * BOXES AND POLYGONS are fields, too: JSON, XML, vectors. config.fields.make turns such fields into
  * tensors while the batch is made, on the decoder threads:
@@ -395,10 +395,9 @@
  *     config.fields.make = read_boxes;
  *
  * Each batch then has "boxes" [N, 100, 5], "boxes_count" [N], and bzna_batch_bytes of "text". The
- * callback is given the bytes and the geometry of what was drawn: the homography both ways, sizes,
- * crop and flips. bzna_geometry_box maps a box of the picture to the output, and clips it there. To
- * map boxes later instead, set config.fields.geometry: each batch then has these numbers as the
- * tensor "geometry".
+ * callback gets the bytes and the drawn geometry: the homography both ways, sizes, crop and flips.
+ * bzna_geometry_box maps a box of the picture to the output, and clips it there. To map boxes later
+ * instead, set config.fields.geometry: each batch then has these numbers as the tensor "geometry".
  *
  * examples/formats/rules.c calls a function for each field, which is chosen by name, suffix or
  * pattern, and adds the counts. examples/boxes.c is a whole program with it.
@@ -433,7 +432,7 @@
  *     - Codecs of your own (chapter 13) see all bytes of the pictures that they recognize.
  * To use fewer of them, name the codecs that may be decoded in context_config.codecs, and leave
  * libraries out with the switches of chapter 1. A smaller max_edge_px and max_sample_bytes bound
- * what a picture may cost. To contain them, decode in a process of its own that may neither open
+ * the cost of a picture. To contain them, decode in a process of its own that may neither open
  * files nor connect: with context_config.no_threads, device.kind CPU and data sets from memory or
  * sources, the library itself opens no file and starts no thread, so that a filter of system calls
  * may forbid both. tests/unit/test_no_threads.c does so, and decodes H.264, H.265, AV1 and JPEG.
@@ -535,7 +534,7 @@
  *     - bzna_X_init does not write past the library's size, either. If an older library may run,
  *       set the whole struct to zero first, as a designated initializer does.
  *
- * For bindings: integers have fixed widths, and size_t stands only for sizes in memory. There are
+ * For bindings: integers have fixed widths, and size_t is used only for sizes in memory. There are
  * no C enum types, bools, bit-fields, unions or varargs, and no structs by value in signatures.
  * `user` is the first argument of every callback. examples/offsets.json has the size and offset of
  * every struct and member, and the value of every constant, for bindings that do not use a C
@@ -550,7 +549,7 @@
  *
  * `bzna devices` says what is missing and what to do about it. In a container, for instance,
  * libnvcuvid is there only with NVIDIA_DRIVER_CAPABILITIES=compute,video. The section "On a GPU" of
- * tests/README.md has the commands of a first run, what to expect of it, and the report to send.
+ * tests/README.md has the commands of a first run, the results to expect, and the report to send.
  *
  * DECODE SESSIONS. A decode session is a thread with a CUDA stream, and with decoders for the frame
  * sizes that it met last, up to four. A data set that alternates between more sizes decodes more
@@ -571,9 +570,10 @@
  * begin, the loader's decoder threads take pictures of H.264, H.265 and AV1 from NVDEC and decode
  * them in software. They only take kinds that have passed the self-check, so pixels are the same.
  * bzna_statistics.samples_hybrid counts them. "bzna bench" says when NVDEC limits a loader.
- *     - Batches do not depend on who decodes what. A picture that one decoder finds damaged is
- *       given to the other one, and fails only if both find it damaged. Without hybrid decoding
- *       NVDEC alone decides, so a sample may fail that would be loaded with hybrid decoding.
+ *     - Batches do not depend on which decoder decodes a picture. A picture that one decoder finds
+ *       damaged is given to the other one, and fails only if both find it damaged. Without hybrid
+ *       decoding NVDEC alone decides, so a sample may fail that would be loaded with hybrid
+ *       decoding.
  *     - A run that replaces failed samples or stops at one cannot have it: errors.on_error must be
  *       BZNA_ON_ERROR_FILL.
  *     - JPEG is never shared.
@@ -601,7 +601,7 @@
  *       NVDEC in this process. Loaders continue in software.
  *
  * If the environment variable BENZINA_NVDEC_CHECK is 0, these checks are skipped.
- * bzna_context_codec_info says what came of a check, once a picture of the kind was decoded.
+ * bzna_context_codec_info has the result of a check, once a picture of the kind was decoded.
  *
  * WHERE BATCHES ARE. Batches are in host memory unless output.device is CUDA, so that the same
  * program works with and without a GPU. NVDEC decodes in both cases. With batches in host memory,
@@ -639,7 +639,7 @@
  *     - A stream must live until its loader is closed and the last batch on it has been released.
  *     - While a CUDA graph is captured on the stream, neither open nor close a loader with it, nor
  *       take, move or release batches. A graph reads the addresses that it was captured with, but
- *       the next batch has others: copy what the graph reads into memory of its own.
+ *       the next batch has others: copy the data that the graph reads into memory of its own.
  *
  * A slow consumer stalls only its own loader, since decode streams never wait on consumer streams.
  * Batches are recycled in the order of their release. A batch that a slow stream still reads
@@ -666,8 +666,8 @@
  * which takes a few seconds. These stay until the process ends:
  *     - the thread. If the call returns after all, the thread sleeps from then on, so do not unload
  *       the library
- *     - what that call may write to: some hundred kilobytes of the allocator's if it is a session's
- *       call, the loader and its context if it is one of the loader's threads
+ *     - the memory that this call may write to: some hundred kilobytes of the allocator's if it is
+ *       a session's call, the loader and its context if it is one of the loader's threads
  *     - memory on the device, also of context_config.device_allocator, and pinned memory.
  * Work that was enqueued before may still write to batches: do not free output.buffers.
  *
@@ -1043,7 +1043,7 @@ BZNA_API uint32_t bzna_version(void);
  * E_STATE. */
 
 /* ---- Objects ------------------------------------------------------------------------------ */
-/* Chapter 3 says what keeps what alive. */
+/* Chapter 3 says which objects keep others alive. */
 typedef struct bzna_context bzna_context;    /* allocator, log, limits and device */
 typedef struct bzna_dataset bzna_dataset;    /* immutable samples with named fields */
 typedef struct bzna_loader  bzna_loader;     /* order, warps and threads over one data set */
@@ -1063,7 +1063,7 @@ typedef struct bzna_allocator {
     void  (*release)(void *user, void *ptr, size_t size);
 } bzna_allocator;
 
-/* Levels of messages. A call that fails says so in its bzna_error alone, and logs nothing. */
+/* Levels of messages. A call that fails reports it only in its bzna_error, and logs nothing. */
 enum {
     BZNA_LOG_ERROR   = 1,             /* all samples of a batch failed */
     /* a sample that failed or is made again; trouble with NVDEC or an index */
@@ -1093,8 +1093,8 @@ typedef struct bzna_source {
     /* Returns the number of all bytes. A negative number becomes the native_code of E_IO. Called on
      * the caller's thread, in bzna_dataset_open_source. */
     int64_t (*size)(void *user);
-    /* Releases what the source holds. Called exactly once, on the thread that releases the data set
-     * last, and never if bzna_dataset_open_source failed. May be NULL. */
+    /* Releases the source's resources. Called exactly once, on the thread that releases the data
+     * set last, and never if bzna_dataset_open_source failed. May be NULL. */
     void    (*close)(void *user);
     /* All bytes, if they are in memory. They are not copied, and must stay as they are until close;
      * read_at may be NULL. NULL: read_at gives them */
@@ -1349,7 +1349,7 @@ typedef bzna_status (*bzna_codec_unwrap_fn)(void *state, const void *data, uint6
  * (other memory may be damaged then, too); an unwrapped picture that is not coded as image says.
  * Pixels that are written and wrong are not noticed. */
 typedef struct bzna_codec {
-    /* required: sizeof the struct. Clear the rest, or initialize it with what is needed */
+    /* required: sizeof the struct. Clear the rest, or initialize the members that you need */
     uint32_t    struct_size;
     uint32_t    reserved0;            /* must be 0 */
     void       *user;                 /* passed to functions; the caller's until close */
@@ -1370,8 +1370,8 @@ typedef struct bzna_codec {
     bzna_codec_inspect_fn inspect;    /* required if decode is */
     bzna_codec_decode_fn decode;      /* may be NULL: every picture is unwrapped */
     bzna_codec_unwrap_fn unwrap;      /* may be NULL: every picture is decoded */
-    /* Releases what user holds. Called exactly once, when the last object that was made with the
-     * context is closed, on that thread; never if bzna_context_open failed. May be NULL */
+    /* Releases the resources of user. Called exactly once, when the last object that was made with
+     * the context is closed, on that thread; never if bzna_context_open failed. May be NULL */
     void      (*close)(void *user);
     uint64_t    reserved[4];          /* must be 0 */
 } bzna_codec;
@@ -1524,7 +1524,7 @@ typedef struct bzna_device_info {
 enum {
     BZNA_CHECK_NONE    = 0,           /* not checked yet: it waits for a data set's first picture */
     BZNA_CHECK_PASSED  = 1,           /* NVDEC decoded a picture to the expected pixels */
-    BZNA_CHECK_FAILED  = 2,           /* it did not; the library avoids what failed */
+    BZNA_CHECK_FAILED  = 2,           /* it did not; the library does not use what failed */
     BZNA_CHECK_SKIPPED = 3            /* nothing to check with, or the environment forbids it */
 };
 
@@ -1883,7 +1883,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 typedef struct bzna_provider_field {
     /* UTF-8, of fewer than BZNA_NAME_MAX bytes, without commas and colons; required. Some
      * names have meanings: an INTEGER called "target" is the target, an IMAGE called "image" is the
-     * picture that loaders take by default (without one, the first IMAGE is), and a TEXT called
+     * picture that loaders decode by default (without one, the first IMAGE is), and a TEXT called
      * "name" is the sample's name */
     const char *name;
     /* BZNA_FIELD_..., which says what a value is, and is required:
@@ -1895,18 +1895,17 @@ typedef struct bzna_provider_field {
     uint32_t    kind;
     /* 1: places or locate say where values are; 0: read gives them */
     uint32_t    located;
-    /* of an IMAGE:
-     *     BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, ..., distinguished by its content
+    /* IMAGE: BZNA_CODEC_UNKNOWN a file of JPEG, PNG, ..., distinguished by its content
      *     BZNA_CODEC_H264, H265, AV1   one picture with its parameter sets, in Annex B or OBUs, as
      *                                  bzna_image_annexb writes it
      *     BZNA_CODEC_RAW               pixels, as the next members say */
     uint32_t    codec;
-    uint32_t    width;                /* of RAW: pixels */
-    uint32_t    height;               /* of RAW: pixels */
-    uint32_t    channels;             /* of RAW: 1, gray; 3, RGB. Each is a byte */
-    uint32_t    layout;               /* of RAW: BZNA_LAYOUT_... */
+    uint32_t    width;                /* RAW: pixels */
+    uint32_t    height;               /* RAW: pixels */
+    uint32_t    channels;             /* RAW: 1, gray; 3, RGB. Each is a byte */
+    uint32_t    layout;               /* RAW: BZNA_LAYOUT_... */
     uint32_t    reserved0;            /* must be 0 */
-    /* of RAW, with provider.unpack: where the pixels begin in each record, in bytes */
+    /* RAW, with provider.unpack: where the pixels begin in each record, in bytes */
     uint64_t    offset;
     uint64_t    reserved[2];          /* must be 0 */
 } bzna_provider_field;
@@ -2033,7 +2032,7 @@ typedef struct bzna_provider {
     /* distinguishes these samples from others: a saved state is not restored with another
      * fingerprint. Default 0: only count and fields distinguish providers */
     uint64_t    fingerprint;
-    /* Releases what the provider holds. Called exactly once, on the thread that releases the data
+    /* Releases the provider's resources. Called exactly once, on the thread that releases the data
      * set last, and never if bzna_dataset_open_provider failed. May be NULL */
     void        (*close)(void *user);
     /* the value of bzna_dataset_info.container, in UTF-8 of fewer than 20 bytes; copied. Default:
@@ -2186,7 +2185,7 @@ enum {
     BZNA_FILTER_NEAREST   = 1,        /* the nearest sample */
     /* a = -0.5, as in PIL; samples outside the picture have no weight */
     BZNA_FILTER_CUBIC     = 2,
-    BZNA_FILTER_AREA      = 3,        /* the mean of what is covered; LINEAR if it enlarges */
+    BZNA_FILTER_AREA      = 3,        /* the mean of the covered pixels; LINEAR if it enlarges */
     BZNA_FILTER_LANCZOS4  = 4,        /* as in OpenCV; the border is repeated */
     BZNA_FILTER_LANCZOS3  = 5,        /* as in PIL; samples outside the picture have no weight */
     BZNA_FILTER_CUBIC_075 = 6         /* a = -0.75, as in OpenCV; the border is repeated */
@@ -2307,7 +2306,8 @@ typedef struct bzna_operation {
     /* ERASE: height divided by width, lo..hi; default 0.3..3.3. GRID_MASK: [0] is the squares'
      * edge as a share of their period, default 0.5; [1] is 0 */
     float    ratio[2];
-    float    value[3];                /* of what covers pixels, in the units of value_space */
+    float    value[3];                /* the color that covers pixels, in the units of
+    value_space */
     /* BZNA_FILL_... of value and noise. Value 0 in RGB is black, and in units of the output it is
      * the mean color, which torchvision erases with after it has normalized */
     uint32_t value_space;
@@ -2372,7 +2372,7 @@ typedef struct bzna_drawn {
     /* pixels of the output. ERASE, CUTOUT: left, top, right and bottom edge. GRID_MASK: left and
      * top of any square, the period, and the edge of a square. Right or period 0: nothing */
     int32_t  area[4];
-    /* ERASE, CUTOUT, GRID_MASK: as in bzna_operation. LIGHTING: what is added to R, G, B, in
+    /* ERASE, CUTOUT, GRID_MASK: as in bzna_operation. LIGHTING: the numbers added to R, G, B, in
      * 0..255. SHUFFLE: which channel becomes R, G, B: 0, 1 and 2 in any order */
     float    value[3];
     float    noise;                   /* as in bzna_operation */
@@ -2420,8 +2420,8 @@ typedef struct bzna_transform {
     float    hue;                     /* torchvision's, in turns: -0.5..0.5 */
     uint32_t operation_count;         /* at operations */
     uint32_t reserved1;               /* must be 0 */
-    /* what policies drew, in order. Operations that join the warp are in the homography and in clip
-     * already: here they are information, and have no effect */
+    /* the operations that policies drew, in order. Operations that join the warp are in the
+     * homography and in clip already: here they are information, and have no effect */
     bzna_drawn operations[BZNA_OPERATIONS_MAX];
     /* Outside of a rectangle, which moves with the output's picture, there is the out-of-bounds
      * color. An output pixel is inside if [u v]' = clip [x y 1]' has -0.5 <= u <= clip_size[0] -
@@ -2437,7 +2437,7 @@ typedef struct bzna_sample_info {
     uint64_t index;                   /* of the sample in the data set */
     uint64_t epoch;                   /* from 0 */
     int64_t  target;                  /* BZNA_TARGET_NONE: it has none */
-    uint32_t width;                   /* pixels of the picture without padding, turned */
+    uint32_t width;                   /* pixels of the picture without padding, rotated */
     uint32_t height;                  /* its height */
     uint32_t out_width;               /* pixels of the output */
     uint32_t out_height;              /* its height */
@@ -2454,7 +2454,7 @@ typedef struct bzna_sample_info {
  *     user        pipeline.transform_user
  *     sample      about the sample and the view
  *     random      the view's own numbers, of BZNA_RANDOM_USER
- *     transform   what the config's warp and color gave; may be changed
+ *     transform   the result of the config's warp and color; may be changed
  * Returns BZNA_OK, or a negative number, which becomes native_code. The sample fails with
  * E_CALLBACK, and by default the run with it (errors.on_callback_error),
  *     - if the result is negative,
@@ -2483,7 +2483,7 @@ typedef bzna_status (*bzna_picture_fn)(void *user, const bzna_sample_info *sampl
 typedef struct bzna_geometry {
     uint32_t struct_size;             /* bytes that the library has filled in */
     uint32_t view;                    /* number of the view, from 0 */
-    uint32_t width;                   /* pixels of the picture without padding, turned */
+    uint32_t width;                   /* pixels of the picture without padding, rotated */
     uint32_t height;                  /* its height */
     uint32_t out_width;               /* pixels of the output */
     uint32_t out_height;              /* its height */
@@ -2492,8 +2492,8 @@ typedef struct bzna_geometry {
     uint32_t flip_v;                  /* the same, from bottom to top */
     double   homography[9];           /* output to input pixels, as drawn: chapter 7 */
     double   inverse[9];              /* input to output pixels */
-    /* what the output shows: left, top, right and bottom edge of the upright rectangle around it,
-     * in pixels of the picture. It may reach beyond the picture */
+    /* the part that the output shows: left, top, right and bottom edge of the upright rectangle
+     * around it, in pixels of the picture. It may reach beyond the picture */
     double   crop[4];
 } bzna_geometry;
 
@@ -2530,8 +2530,9 @@ typedef struct bzna_make_input {
  * for each sample before its pictures are decoded, or twice if NVDEC hands the sample on to
  * software.
  *     user    fields.make_user
- *     input   the fields' values, what was drawn for the sample, and the memory to be filled in. It
- *             is as for a sample without a value, or as an earlier call for this sample left it
+ *     input   the fields' values, the geometry drawn for the sample, and the memory to be filled
+ *             in. It is as for a sample without a value, or as an earlier call for this sample left
+ *             it
  *     err     a message and a native code may be left in it
  * Returns BZNA_OK, or a negative number, with which the sample fails:
  *     BZNA_E_CALLBACK                     the program is at fault: errors.on_callback_error
@@ -2571,7 +2572,7 @@ BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size)
 /* Warps one picture on the caller's thread. Its memory is malloc's. Any thread.
  *     picture     the picture; its planes are read
  *     transform   what happens to it
- *     output      size, type and order of what is written
+ *     output      size, type and order of the pixels that are written
  *     dst         receives channels * height * width elements; aligned to the size of one
  *     dst_bytes   bytes at dst in all
  * Statuses: E_ARGUMENT; E_BUFFER if dst_bytes are too few; E_UNSUPPORTED for another dtype, layout
@@ -2678,7 +2679,7 @@ typedef struct bzna_warp {
 /* Draws one warp, as a loader does for a view with numbers of BZNA_RANDOM_WARP. Any thread.
  *     random       the stream; one thread at a time may use it
  *     warp         how warps are drawn
- *     in_width     pixels of the picture without padding, turned; at least 1
+ *     in_width     pixels of the picture without padding, rotated; at least 1
  *     in_height    its height; at least 1
  *     out_width    pixels of the output; at least 1
  *     out_height   its height; at least 1
@@ -3010,8 +3011,8 @@ typedef struct bzna_loader_decode {
      * libjpeg-turbo. Pixels differ */
     uint32_t jpeg_shrink;
     /* Advanced, used with jpeg_shrink for pixels that differ less: by how much all views must still
-     * shrink what was decoded, 1 to 64. With 1.5, a JPEG is decoded at 1/2 of its size only if all
-     * views shrink it 3-fold. Default 1 */
+     * shrink the decoded picture, 1 to 64. With 1.5, a JPEG is decoded at 1/2 of its size only if
+     * all views shrink it 3-fold. Default 1 */
     float    jpeg_shrink_margin;
     /* Advanced, used when NVDEC limits a loader and processors idle: 1: decoder threads take
      * pictures of H.264, H.265 and AV1 from NVDEC while bzna_loader_next waits and more pictures
@@ -3166,13 +3167,14 @@ typedef struct bzna_batch_info {
     const int64_t     *targets;       /* BZNA_TARGET_NONE: the sample has none */
     const uint64_t    *indices;       /* of the samples in the data set */
     const bzna_status *status;        /* BZNA_OK, or why the slot holds the out-of-bounds color */
-    /* the CUstream on which the image is finished (chapter 11); NULL of a batch on the host */
+    /* the CUstream on which the image is finished (chapter 11); NULL for a batch on the host */
     void              *stream;
-    /* what policies drew: BZNA_OPERATIONS_MAX for each view of each slot. The operations of view v
-     * of a slot begin at operations[(slot * operation_views + v) * BZNA_OPERATIONS_MAX], and
-     * operation_counts[slot * operation_views + v] says how many there are; 0 if the sample failed.
-     * The views of the first output come first, then the second output's, and so on. NULL without
-     * policies. The geometry is in the tensor "geometry": fields.geometry */
+    /* the operations that policies drew: BZNA_OPERATIONS_MAX for each view of each slot. The
+     * operations of view v of a slot begin at operations[(slot * operation_views + v) *
+     * BZNA_OPERATIONS_MAX], and operation_counts[slot * operation_views + v] says how many there
+     * are; 0 if the sample failed. The views of the first output come first, then the second
+     * output's, and so on. NULL without policies. The geometry is in the tensor "geometry":
+     * fields.geometry */
     const bzna_drawn  *operations;
     const uint32_t    *operation_counts;     /* NULL without policies */
     uint32_t           operation_views;      /* of all outputs together; 0 without policies */
@@ -3208,11 +3210,11 @@ typedef struct bzna_loader_info {
 /* One stage of the pipeline. Times are summed over its threads, in nanoseconds. */
 typedef struct bzna_stage_statistics {
     uint64_t count;                   /* samples that passed; in the last stage batches */
-    uint64_t bytes;                   /* of what passed */
+    uint64_t bytes;                   /* of the samples that passed */
     uint64_t busy_ns;                 /* working */
     uint64_t wait_before_ns;          /* waiting for the stage before it */
     uint64_t wait_after_ns;           /* blocked because the next queue was full (back-pressure) */
-    uint64_t depth;                   /* what waits in its queue now */
+    uint64_t depth;                   /* samples that wait in its queue now */
     uint64_t capacity;                /* the most that its queue holds */
     /* that work in it: read.threads, decode.threads or NVDEC's sessions, the same, 1. Decoder
      * threads that read count in the first, too. 0 in the first three with pipeline.no_threads */
@@ -3270,8 +3272,8 @@ typedef struct bzna_statistics {
     /* limiting_stage in a sentence: how busy it was, and which setting would change that, such as
      * "reading: decoders wait for it 92 % of the time; ... (read.threads: 1 now)" */
     char             advice[240];
-    /* the first sample that failed: what bzna_batch_error says of it, the index of the sample in
-     * the data set, and the message, or BZNA_OK, 0 and "" if none failed */
+    /* the first sample that failed: its status, as from bzna_batch_error, the index of the sample
+     * in the data set, and the message, or BZNA_OK, 0 and "" if none failed */
     bzna_status      first_failed_status;
     uint32_t         reserved0;       /* 0 */
     uint64_t         first_failed_index;     /* its index */
@@ -3310,10 +3312,10 @@ typedef struct bzna_loader_state {
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size);
 
 /* Checks the config, allocates everything and starts the threads. Reading and decoding begin at
- * once; on the device, when what was enqueued on output.stream before is done. Any thread.
+ * once; on the device, when earlier work on output.stream has finished. Any thread.
  *     context   may be closed before the loader
  *     dataset   may be closed before the loader
- *     config    copied, with what it points to but output.buffers' memory
+ *     config    copied, with all memory that it points to except that of output.buffers
  *     out       becomes the loader, to be closed with bzna_loader_close
  * Statuses, whose messages name the setting:
  *     E_ARGUMENT, E_UNSUPPORTED     a setting is invalid, or not supported by this build; or this
@@ -3330,8 +3332,8 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     const bzna_loader_config *config, bzna_loader **out, bzna_error *err);
 
 /* Stops the threads of loader, and releases its data set; NULL does nothing. Waits for callbacks
- * that are running, for reads of files that have begun and, on the device, for what was enqueued to
- * read batches that were released, but no longer than a minute (chapter 11, A GPU THAT HANGS).
+ * that are running, for reads of files that have begun and, on the device, for work that was
+ * enqueued to read released batches, but no longer than a minute (chapter 11, A GPU THAT HANGS).
  * Batches on loan stay valid; the release of the last one frees their memory, and waits, too.
  * Returns E_STATE inside callbacks and after fork, and does nothing then. Any thread, once. */
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
@@ -3352,7 +3354,7 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
  * that work must not wait for the thread that is in this call, neither by a host function nor for a
  * value that the thread writes later: both would wait forever. While a CUDA graph is being captured
  * on the batches' stream, neither open nor close a loader with it, nor take, move or release
- * batches. Copy what the graph reads into memory of its own.
+ * batches. Copy the data that the graph reads into memory of its own.
  *
  * Statuses:
  *     BZNA_END                  the last epoch is over
@@ -3560,7 +3562,7 @@ typedef struct bzna_sink {
      * mark the archive as finished. A sink whose archives shall survive a loss of power flushes
      * what was written before it overwrites those. */
     bzna_status (*write_at)(void *user, uint64_t offset, const void *src, uint64_t size);
-    /* Releases what the sink holds. Called exactly once, by bzna_writer_close, and never if
+    /* Releases the sink's resources. Called exactly once, by bzna_writer_close, and never if
      * bzna_writer_open_sink failed. May be NULL. */
     void        (*close)(void *user);
 } bzna_sink;
@@ -3671,9 +3673,8 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
  *                  until there is room. Another negative number is E_ARGUMENT
  * A sample whose turn has not come is copied, up to config.queue_bytes in all, and written by a
  * later call. Past that, the call waits for up to timeout_ns and returns BZNA_AGAIN: the sample was
- * not taken. A call with BZNA_WAIT_FOREVER waits until other threads have added what is missing
- * before its sample. If each thread takes the smallest index that is left, none waits long.
- * Statuses:
+ * not taken. A call with BZNA_WAIT_FOREVER waits until other threads have added the samples before
+ * its sample. If each thread takes the smallest index that is left, none waits long. Statuses:
  *     E_ARGUMENT, E_STRUCT_SIZE, E_BOX, E_LIMIT, E_CODEC, E_DECODE, E_MISMATCH
  *                   the sample is refused, and the archive is as it was; E_ARGUMENT also if index
  *                   was given before

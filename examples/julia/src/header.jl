@@ -40,7 +40,7 @@ const BZNA_STATUS_RESERVED = Int32(-9999)
 
 const BZNA_NO_OFFSET = typemax(UInt64)
 
-# Levels of messages. A call that fails says so in its bzna_error alone, and logs nothing.
+# Levels of messages. A call that fails reports it only in its bzna_error, and logs nothing.
 const BZNA_LOG_ERROR = Int32(1)
 const BZNA_LOG_WARNING = Int32(2)
 const BZNA_LOG_INFO = Int32(3)

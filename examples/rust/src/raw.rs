@@ -129,7 +129,7 @@ pub type bzna_provider_unpack_fn = Option<unsafe extern "C" fn(user: *mut c_void
 /// user        pipeline.transform_user
 /// sample      about the sample and the view
 /// random      the view's own numbers, of BZNA_RANDOM_USER
-/// transform   what the config's warp and color gave; may be changed
+/// transform   the result of the config's warp and color; may be changed
 /// ```
 /// Returns BZNA_OK, or a negative number, which becomes native_code. The sample fails with E_CALLBACK, and by default
 /// the run with it (errors.on_callback_error),
@@ -160,8 +160,9 @@ pub type bzna_picture_fn = Option<unsafe extern "C" fn(user: *mut c_void, sample
 /// before its pictures are decoded, or twice if NVDEC hands the sample on to software.
 /// ```text
 /// user    fields.make_user
-/// input   the fields' values, what was drawn for the sample, and the memory to be filled in. It
-///         is as for a sample without a value, or as an earlier call for this sample left it
+/// input   the fields' values, the geometry drawn for the sample, and the memory to be filled
+///         in. It is as for a sample without a value, or as an earlier call for this sample left
+///         it
 /// err     a message and a native code may be left in it
 /// ```
 /// Returns BZNA_OK, or a negative number, with which the sample fails:
@@ -256,7 +257,7 @@ pub const BZNA_STATUS_RESERVED: bzna_status = -9999;
 /// UINT64_MAX: bzna_error.byte_offset of an error that has no place in a file.
 pub const BZNA_NO_OFFSET: u64 = u64::MAX;
 
-// Levels of messages. A call that fails says so in its bzna_error alone, and logs nothing.
+// Levels of messages. A call that fails reports it only in its bzna_error, and logs nothing.
 /// All samples of a batch failed
 pub const BZNA_LOG_ERROR: i32 = 1;
 /// a sample that failed or is made again; trouble with NVDEC or an index
@@ -326,7 +327,7 @@ pub const BZNA_ALLOW_OWN: u32 = 64;
 pub const BZNA_CHECK_NONE: u32 = 0;
 /// NVDEC decoded a picture to the expected pixels
 pub const BZNA_CHECK_PASSED: u32 = 1;
-/// It did not; the library avoids what failed
+/// It did not; the library does not use what failed
 pub const BZNA_CHECK_FAILED: u32 = 2;
 /// Nothing to check with, or the environment forbids it
 pub const BZNA_CHECK_SKIPPED: u32 = 3;
@@ -395,7 +396,7 @@ pub const BZNA_FILTER_LINEAR: u32 = 0;
 pub const BZNA_FILTER_NEAREST: u32 = 1;
 /// a = -0.5, as in PIL; samples outside the picture have no weight
 pub const BZNA_FILTER_CUBIC: u32 = 2;
-/// The mean of what is covered; LINEAR if it enlarges
+/// The mean of the covered pixels; LINEAR if it enlarges
 pub const BZNA_FILTER_AREA: u32 = 3;
 /// As in OpenCV; the border is repeated
 pub const BZNA_FILTER_LANCZOS4: u32 = 4;
@@ -750,7 +751,7 @@ structs! {
         /// Returns the number of all bytes. A negative number becomes the native_code of E_IO. Called on the caller's
         /// thread, in bzna_dataset_open_source.
         size: Option<unsafe extern "C" fn(user: *mut c_void) -> i64>,
-        /// Releases what the source holds. Called exactly once, on the thread that releases the data set last, and
+        /// Releases the source's resources. Called exactly once, on the thread that releases the data set last, and
         /// never if bzna_dataset_open_source failed. May be NULL.
         close: Option<unsafe extern "C" fn(user: *mut c_void)>,
         /// All bytes, if they are in memory. They are not copied, and must stay as they are until close; read_at may be
@@ -905,7 +906,7 @@ structs! {
     /// functions that take a context, data set or loader, with one exception: a state may have a decoder of its own,
     /// opened without a context, to decode the parts of a picture.
     struct bzna_codec {
-        /// Required: sizeof the struct. Clear the rest, or initialize it with what is needed
+        /// Required: sizeof the struct. Clear the rest, or initialize the members that you need
         struct_size: u32,
         /// Must be 0
         reserved0: u32,
@@ -932,7 +933,7 @@ structs! {
         decode: bzna_codec_decode_fn,
         /// May be NULL: every picture is decoded
         unwrap: bzna_codec_unwrap_fn,
-        /// Releases what user holds. Called exactly once, when the last object that was made with the context is
+        /// Releases the resources of user. Called exactly once, when the last object that was made with the context is
         /// closed, on that thread; never if bzna_context_open failed. May be NULL
         close: Option<unsafe extern "C" fn(user: *mut c_void)>,
         /// Must be 0
@@ -1232,7 +1233,7 @@ structs! {
     /// One field of a provider's samples. Zero is the default of every member that does not say otherwise.
     struct bzna_provider_field {
         /// UTF-8, of fewer than BZNA_NAME_MAX bytes, without commas and colons; required. Some names have meanings: an
-        /// INTEGER called "target" is the target, an IMAGE called "image" is the picture that loaders take by default
+        /// INTEGER called "target" is the target, an IMAGE called "image" is the picture that loaders decode by default
         /// (without one, the first IMAGE is), and a TEXT called "name" is the sample's name
         name: *const c_char,
         /// BZNA_FIELD_..., which says what a value is, and is required:
@@ -1246,25 +1247,24 @@ structs! {
         kind: u32,
         /// 1: places or locate say where values are; 0: read gives them
         located: u32,
-        /// Of an IMAGE:
+        /// IMAGE: BZNA_CODEC_UNKNOWN a file of JPEG, PNG, ..., distinguished by its content
         /// ```text
-        /// BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, ..., distinguished by its content
         /// BZNA_CODEC_H264, H265, AV1   one picture with its parameter sets, in Annex B or OBUs, as
         ///                              bzna_image_annexb writes it
         /// BZNA_CODEC_RAW               pixels, as the next members say
         /// ```
         codec: u32,
-        /// Of RAW: pixels
+        /// RAW: pixels
         width: u32,
-        /// Of RAW: pixels
+        /// RAW: pixels
         height: u32,
-        /// Of RAW: 1, gray; 3, RGB. Each is a byte
+        /// RAW: 1, gray; 3, RGB. Each is a byte
         channels: u32,
-        /// Of RAW: BZNA_LAYOUT_...
+        /// RAW: BZNA_LAYOUT_...
         layout: u32,
         /// Must be 0
         reserved0: u32,
-        /// Of RAW, with provider.unpack: where the pixels begin in each record, in bytes
+        /// RAW, with provider.unpack: where the pixels begin in each record, in bytes
         offset: u64,
         /// Must be 0
         reserved: [u64; 2],
@@ -1325,7 +1325,7 @@ structs! {
         /// Distinguishes these samples from others: a saved state is not restored with another fingerprint. Default 0:
         /// only count and fields distinguish providers
         fingerprint: u64,
-        /// Releases what the provider holds. Called exactly once, on the thread that releases the data set last, and
+        /// Releases the provider's resources. Called exactly once, on the thread that releases the data set last, and
         /// never if bzna_dataset_open_provider failed. May be NULL
         close: Option<unsafe extern "C" fn(user: *mut c_void)>,
         /// The value of bzna_dataset_info.container, in UTF-8 of fewer than 20 bytes; copied. Default: "provider"
@@ -1415,7 +1415,10 @@ structs! {
         /// ERASE: height divided by width, lo..hi; default 0.3..3.3. GRID_MASK: \[0\] is the squares' edge as a share
         /// of their period, default 0.5; \[1\] is 0
         ratio: [f32; 2],
-        /// Of what covers pixels, in the units of value_space
+        /// The color that covers pixels, in the units of
+        /// ```text
+        /// value_space
+        /// ```
         value: [f32; 3],
         /// BZNA_FILL_... of value and noise. Value 0 in RGB is black, and in units of the output it is the mean color,
         /// which torchvision erases with after it has normalized
@@ -1481,7 +1484,7 @@ structs! {
         /// Pixels of the output. ERASE, CUTOUT: left, top, right and bottom edge. GRID_MASK: left and top of any
         /// square, the period, and the edge of a square. Right or period 0: nothing
         area: [i32; 4],
-        /// ERASE, CUTOUT, GRID_MASK: as in bzna_operation. LIGHTING: what is added to R, G, B, in 0..255. SHUFFLE:
+        /// ERASE, CUTOUT, GRID_MASK: as in bzna_operation. LIGHTING: the numbers added to R, G, B, in 0..255. SHUFFLE:
         /// which channel becomes R, G, B: 0, 1 and 2 in any order
         value: [f32; 3],
         /// As in bzna_operation
@@ -1535,8 +1538,8 @@ structs! {
         operation_count: u32,
         /// Must be 0
         reserved1: u32,
-        /// What policies drew, in order. Operations that join the warp are in the homography and in clip already: here
-        /// they are information, and have no effect
+        /// The operations that policies drew, in order. Operations that join the warp are in the homography and in clip
+        /// already: here they are information, and have no effect
         operations: [bzna_drawn; BZNA_OPERATIONS_MAX],
         /// Outside of a rectangle, which moves with the output's picture, there is the out-of-bounds color. An output
         /// pixel is inside if \[u v\]' = clip \[x y 1\]' has -0.5 <= u <= clip_size\[0\] - 0.5, and the same for v and
@@ -1558,7 +1561,7 @@ structs! {
         epoch: u64,
         /// BZNA_TARGET_NONE: it has none
         target: i64,
-        /// Pixels of the picture without padding, turned
+        /// Pixels of the picture without padding, rotated
         width: u32,
         /// Its height
         height: u32,
@@ -1582,7 +1585,7 @@ structs! {
         struct_size: u32,
         /// Number of the view, from 0
         view: u32,
-        /// Pixels of the picture without padding, turned
+        /// Pixels of the picture without padding, rotated
         width: u32,
         /// Its height
         height: u32,
@@ -1598,8 +1601,8 @@ structs! {
         homography: [f64; 9],
         /// Input to output pixels
         inverse: [f64; 9],
-        /// What the output shows: left, top, right and bottom edge of the upright rectangle around it, in pixels of the
-        /// picture. It may reach beyond the picture
+        /// The part that the output shows: left, top, right and bottom edge of the upright rectangle around it, in
+        /// pixels of the picture. It may reach beyond the picture
         crop: [f64; 4],
     }
 
@@ -2024,8 +2027,8 @@ structs! {
         /// Advanced, used with large photographs and small outputs: 1: a JPEG that all views shrink 2-fold (4-,
         /// 8-fold), with antialias, is decoded at 1/2 (1/4, 1/8) of its size by libjpeg-turbo. Pixels differ
         jpeg_shrink: u32,
-        /// Advanced, used with jpeg_shrink for pixels that differ less: by how much all views must still shrink what
-        /// was decoded, 1 to 64. With 1.5, a JPEG is decoded at 1/2 of its size only if all views shrink it 3-fold.
+        /// Advanced, used with jpeg_shrink for pixels that differ less: by how much all views must still shrink the
+        /// decoded picture, 1 to 64. With 1.5, a JPEG is decoded at 1/2 of its size only if all views shrink it 3-fold.
         /// Default 1
         jpeg_shrink_margin: f32,
         /// Advanced, used when NVDEC limits a loader and processors idle: 1: decoder threads take pictures of H.264,
@@ -2180,13 +2183,13 @@ structs! {
         indices: *const u64,
         /// BZNA_OK, or why the slot holds the out-of-bounds color
         status: *const bzna_status,
-        /// The CUstream on which the image is finished (chapter 11); NULL of a batch on the host
+        /// The CUstream on which the image is finished (chapter 11); NULL for a batch on the host
         stream: *mut c_void,
-        /// What policies drew: BZNA_OPERATIONS_MAX for each view of each slot. The operations of view v of a slot begin
-        /// at operations\[(slot * operation_views + v) * BZNA_OPERATIONS_MAX\], and operation_counts\[slot *
-        /// operation_views + v\] says how many there are; 0 if the sample failed. The views of the first output come
-        /// first, then the second output's, and so on. NULL without policies. The geometry is in the tensor "geometry":
-        /// fields.geometry
+        /// The operations that policies drew: BZNA_OPERATIONS_MAX for each view of each slot. The operations of view v
+        /// of a slot begin at operations\[(slot * operation_views + v) * BZNA_OPERATIONS_MAX\], and
+        /// operation_counts\[slot * operation_views + v\] says how many there are; 0 if the sample failed. The views of
+        /// the first output come first, then the second output's, and so on. NULL without policies. The geometry is in
+        /// the tensor "geometry": fields.geometry
         operations: *const bzna_drawn,
         /// NULL without policies
         operation_counts: *const u32,
@@ -2238,7 +2241,7 @@ structs! {
     struct bzna_stage_statistics {
         /// Samples that passed; in the last stage batches
         count: u64,
-        /// Of what passed
+        /// Of the samples that passed
         bytes: u64,
         /// Working
         busy_ns: u64,
@@ -2246,7 +2249,7 @@ structs! {
         wait_before_ns: u64,
         /// Blocked because the next queue was full (back-pressure)
         wait_after_ns: u64,
-        /// What waits in its queue now
+        /// Samples that wait in its queue now
         depth: u64,
         /// The most that its queue holds
         capacity: u64,
@@ -2314,8 +2317,8 @@ structs! {
         /// limiting_stage in a sentence: how busy it was, and which setting would change that, such as "reading:
         /// decoders wait for it 92 % of the time; ... (read.threads: 1 now)"
         advice: [c_char; 240],
-        /// The first sample that failed: what bzna_batch_error says of it, the index of the sample in the data set, and
-        /// the message, or BZNA_OK, 0 and "" if none failed
+        /// The first sample that failed: its status, as from bzna_batch_error, the index of the sample in the data set,
+        /// and the message, or BZNA_OK, 0 and "" if none failed
         first_failed_status: bzna_status,
         /// 0
         reserved0: u32,
@@ -2374,7 +2377,7 @@ structs! {
         /// finished. A sink whose archives shall survive a loss of power flushes what was written before it overwrites
         /// those.
         write_at: Option<unsafe extern "C" fn(user: *mut c_void, offset: u64, src: *const c_void, size: u64) -> bzna_status>,
-        /// Releases what the sink holds. Called exactly once, by bzna_writer_close, and never if bzna_writer_open_sink
+        /// Releases the sink's resources. Called exactly once, by bzna_writer_close, and never if bzna_writer_open_sink
         /// failed. May be NULL.
         close: Option<unsafe extern "C" fn(user: *mut c_void)>,
     }

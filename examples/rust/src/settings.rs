@@ -145,7 +145,7 @@ impl LoaderBuilder<'_> {
     }
 
     /// `decode.jpeg_shrink_margin`: Advanced, used with jpeg_shrink for pixels that differ less: by how much all views
-    /// must still shrink what was decoded, 1 to 64. With 1.5, a JPEG is decoded at 1/2 of its size only if all views
+    /// must still shrink the decoded picture, 1 to 64. With 1.5, a JPEG is decoded at 1/2 of its size only if all views
     /// shrink it 3-fold. Default 1
     pub fn jpeg_shrink_margin(mut self, jpeg_shrink_margin: f32) -> Self {
         self.config.decode.jpeg_shrink_margin = jpeg_shrink_margin;
