@@ -88,61 +88,47 @@ void *bzna_formats_data_grow(void *array, uint64_t count, size_t size, bzna_erro
     return array;
 }
 
+#define BLOCK_BYTES 16384u             /* of texts, at least */
+
 bzna_status bzna_formats_data_add(data_names *names, const char *name, bzna_error *err)
 {
     const size_t size = strlen(name) + 1;
-    size_t *at = bzna_formats_data_grow(names->at, names->count, sizeof *at, err);
+    const char **list = bzna_formats_data_grow(names->list, names->count, sizeof *list, err);
 
-    if (!at || names->count == UINT32_MAX)
+    if (!list || names->count == UINT32_MAX)
         return bzna_formats_data_no_memory(err);
-    names->at = at;
-    if (names->capacity - names->size < size) {
-        const size_t capacity = 2 * names->capacity + size;
-        char *text = realloc(names->text, capacity);
-        if (!text)
+    names->list = list;
+    if (names->left < size) {
+        const size_t room = size > BLOCK_BYTES ? size : BLOCK_BYTES;
+        char *block = malloc(sizeof names->blocks + room);
+        if (!block)
             return bzna_formats_data_no_memory(err);
-        names->text = text;
-        names->capacity = capacity;
+        memcpy(block, &names->blocks, sizeof names->blocks);
+        names->blocks = block;
+        names->end = block + sizeof names->blocks;
+        names->left = room;
     }
-    names->at[names->count++] = names->size;
-    memcpy(names->text + names->size, name, size);
-    names->size += size;
+    list[names->count++] = memcpy(names->end, name, size);
+    names->end += size;
+    names->left -= size;
     return BZNA_OK;
 }
 
-const char *bzna_formats_data_get(const data_names *names, uint32_t i) { return names->text + names->at[i]; }
-
 void bzna_formats_data_free(data_names *names)
 {
-    free(names->text);
-    free(names->at);
-}
-
-const char **bzna_formats_data_all(const data_names *names, bzna_error *err)
-{
-    const char **all = malloc(((size_t)names->count + 1) * sizeof *all);
-
-    if (!all)
-        bzna_formats_data_no_memory(err);
-    for (uint32_t i = 0; all && i < names->count; i++)
-        all[i] = bzna_formats_data_get(names, i);
-    return all;
+    for (char *block = names->blocks, *before; block; block = before) {
+        memcpy(&before, block, sizeof before);
+        free(block);
+    }
+    free(names->list);
 }
 
 static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-bzna_status bzna_formats_data_sort(data_names *names, uint32_t first, int (*compare)(const void *a, const void *b),
-                                   bzna_error *err)
+void bzna_formats_data_sort(data_names *names, uint32_t first)
 {
-    const char **all = bzna_formats_data_all(names, err);
-
-    if (!all)
-        return err->status;
-    qsort(all + first, names->count - first, sizeof *all, compare ? compare : by_bytes);
-    for (uint32_t i = first; i < names->count; i++)
-        names->at[i] = (size_t)(all[i] - names->text);
-    free(all);
-    return BZNA_OK;
+    if (names->count)
+        qsort(names->list + first, names->count - first, sizeof *names->list, by_bytes);
 }
 
 int bzna_formats_data_take(data_span *rest, char stop, data_span *part)
@@ -243,15 +229,14 @@ bzna_status bzna_formats_data_open(bzna_context *context, bzna_provider *provide
                                    const bzna_dataset_config *dataset, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset_config own = *dataset;
-    const char **files = paths && err->status == BZNA_OK ? bzna_formats_data_all(paths, err) : NULL;
 
     own.name = own.name ? own.name : name;
     if (err->status == BZNA_OK && own.format && strcmp(own.format, provider->kind))
         DATA_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is of the format \"%s\", not \"%s\"", provider->kind,
                   own.format);
     own.format = NULL;
-    if (files) {
-        provider->files = files;
+    if (paths) {
+        provider->files = paths->list;
         provider->file_count = paths->count;
     }
     if (err->status != BZNA_OK)
@@ -262,7 +247,6 @@ bzna_status bzna_formats_data_open(bzna_context *context, bzna_provider *provide
         provider->close(provider->user);
     if (paths)
         bzna_formats_data_free(paths);
-    free(files);
     return err->status;
 }
 

@@ -42,23 +42,21 @@ bzna_status bzna_formats_data_return(bzna_error *err, const bzna_error *e);
 
 /* ---- Texts: one after the other ------------------------------------------------------------- */
 
-/* Begins as all zeros. */
+/* Begins as all zeros. Texts stay where they are until all are freed. */
 typedef struct data_names {
-    char    *text;                    /* each with its NUL */
-    size_t   size, capacity;          /* bytes of text */
-    size_t  *at;                      /* where each begins */
-    uint32_t count;
+    const char **list;
+    uint32_t     count;
+    char        *blocks;              /* memory of texts: each block begins with a pointer to the one before */
+    char        *end;                 /* of the texts in the last block */
+    size_t       left;                /* bytes behind them */
 } data_names;
 
+/* Adds a copy of a text. */
 bzna_status bzna_formats_data_add(data_names *names, const char *name, bzna_error *err);
-const char *bzna_formats_data_get(const data_names *names, uint32_t i);
-/* Sorts the texts from number `first` on. compare: of two pointers to texts, as qsort calls it; NULL: by bytes. */
-bzna_status bzna_formats_data_sort(data_names *names, uint32_t first, int (*compare)(const void *a, const void *b),
-                                   bzna_error *err);
 void bzna_formats_data_free(data_names *names);
 
-/* Returns pointers to all texts, to be freed, which hold until one more is added; NULL: no memory. */
-const char **bzna_formats_data_all(const data_names *names, bzna_error *err);
+/* Sorts the texts from number `first` on by their bytes. */
+void bzna_formats_data_sort(data_names *names, uint32_t first);
 
 /* Returns an array that has room for one element more than `count`, which is to be kept instead of the old one; or NULL
  * without memory, and the old one stays. Pre: all elements were added so. */
@@ -283,37 +281,5 @@ bzna_status bzna_formats_open_pairs(bzna_context *context, const char *root, con
 /* Opens the files in a folder that config->list names (lists.c). */
 bzna_status bzna_formats_open_listed(bzna_context *context, const char *root, const bzna_formats_config *config,
                                      bzna_dataset **out, bzna_error *err);
-
-/* ---- Switches ---------------------------------------------------------------------------------- */
-
-/* Fails because the file that opens such a data set is left out. */
-#define DATA_LACKS(what, context, name, config, out, err) \
-    ((void)(context), (void)(config), (void)(out), \
-     DATA_FAIL(err, BZNA_E_UNSUPPORTED, "%s: this build does not read " what, name))
-
-#ifdef BENZINA_FORMATS_NO_RECORDS
-#  define bzna_formats_open_records(context, file, ...) \
-    DATA_LACKS("records of one size (BENZINA_FORMATS_NO_RECORDS)", context, __VA_ARGS__)
-#  define bzna_formats_guess_records(head, ...) ((void)(head), 0)
-#endif
-#ifdef BENZINA_FORMATS_NO_RECORDIO
-#  define bzna_formats_open_recordio(context, file, ...) \
-    DATA_LACKS("RecordIO (BENZINA_FORMATS_NO_RECORDIO)", context, __VA_ARGS__)
-#endif
-#ifdef BENZINA_FORMATS_NO_PAIRS
-#  define bzna_formats_open_pairs(...) DATA_LACKS("pairs of folders (BENZINA_FORMATS_NO_PAIRS)", __VA_ARGS__)
-#endif
-#ifdef BENZINA_FORMATS_NO_LISTS
-#  define bzna_formats_open_listed(...) DATA_LACKS("lists (BENZINA_FORMATS_NO_LISTS)", __VA_ARGS__)
-#  define bzna_formats_list_open(list, path, is_sorted, err) \
-    DATA_LACKS("lists (BENZINA_FORMATS_NO_LISTS)", list, path, list, list, err)
-#  define bzna_formats_list_free(list)    ((void)(list))
-#  define bzna_formats_list_find(...)     NULL
-#  define bzna_formats_list_target(list, ...) ((void)(list), BZNA_TARGET_NONE)
-#  define bzna_formats_list_labels(list, ...) ((void)(list), BZNA_OK)
-#endif
-#ifdef BENZINA_FORMATS_NO_PATHS
-#  define bzna_formats_paths bzna_formats_data_add
-#endif
 
 #endif

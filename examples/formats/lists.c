@@ -14,8 +14,6 @@
  * It needs data.c. */
 #include "data.h"
 
-#ifndef BENZINA_FORMATS_NO_LISTS
-
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -565,5 +563,3 @@ bzna_status bzna_formats_open_listed(bzna_context *context, const char *root, co
     }
     return bzna_formats_data_open(context, &provider, &paths, root, config->dataset, out, err);
 }
-
-#endif

@@ -15,7 +15,7 @@ void bzna_formats_config_init(bzna_formats_config *config, size_t struct_size)
 
 /* The caller's settings, completed. */
 typedef struct settings {
-    bzna_formats_config c;
+    bzna_formats_config c;            /* hold_bytes: how many may still be held */
     bzna_dataset_config dataset;      /* c.dataset points here */
 } settings;
 
@@ -27,6 +27,7 @@ static bzna_status take_config(settings *own, const bzna_formats_config *config,
         bzna_formats_data_copy(&own->dataset, sizeof own->dataset, c->dataset, "dataset_config", err) != BZNA_OK)
         return err->status;
     c->dataset = &own->dataset;
+    c->hold_bytes = c->hold_bytes ? c->hold_bytes : HOLD_BYTES;
     if (c->reserved0)
         return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.reserved0: a reserved word must be 0");
     if (c->list && c->pairs)
@@ -40,36 +41,30 @@ static bzna_status take_config(settings *own, const bzna_formats_config *config,
 
 /* ---- One file ------------------------------------------------------------------------------- */
 
-/* The first bytes of a file. */
-typedef struct file_head {
-    uint8_t  bytes[512];
-    uint64_t size;                    /* 0: the file cannot be read */
-} file_head;
+#define HEAD_BYTES 512u
 
-static void read_head(file_head *head, const data_file *file)
+/* Reads the first bytes of a file. Returns how many: 0 if the file cannot be read. */
+static uint64_t read_head(const data_file *file, uint8_t head[HEAD_BYTES])
 {
+    const uint64_t size = file->size < HEAD_BYTES ? file->size : HEAD_BYTES;
     bzna_error ignored;
 
-    head->size = file->size < sizeof head->bytes ? file->size : sizeof head->bytes;
-    if (bzna_formats_file_read(file, 0, head->bytes, head->size, &ignored) != BZNA_OK)
-        head->size = 0;
+    return bzna_formats_file_read(file, 0, head, size, &ignored) == BZNA_OK ? size : 0;
 }
 
 /* Returns 1 if a file is to be opened as RecordIO, else 0. */
-static int is_recordio(const bzna_formats_config *c, const file_head *head)
+static int is_recordio(const bzna_formats_config *c, const uint8_t *head, uint64_t bytes)
 {
     const char *const format = c->dataset->format;
 
-    return format ? !strcmp(format, "RecordIO") : bzna_formats_is_recordio(head->bytes, head->size);
+    return format ? !strcmp(format, "RecordIO") : bzna_formats_is_recordio(head, bytes);
 }
 
 /* Opens a file as a record file if the config describes such, and else as RecordIO. */
 static bzna_status open_records(bzna_context *context, data_file *file, const char *name, const bzna_formats_config *c,
                                 bzna_dataset **out, bzna_error *err)
 {
-    (void)file;
-    return c->records ? bzna_formats_open_records(context, file, name, c, out, err) :
-                        bzna_formats_open_recordio(context, file, name, c, out, err);
+    return (c->records ? bzna_formats_open_records : bzna_formats_open_recordio)(context, file, name, c, out, err);
 }
 
 /* Opens a picture of this folder's codecs as a data set of one sample. */
@@ -91,23 +86,21 @@ static bzna_status open_picture(bzna_context *context, const data_file *file, co
 static void open_refused(bzna_context *context, data_file *file, const char *name, const bzna_formats_config *c,
                          bzna_dataset **out, bzna_error *err)
 {
-    file_head head;
+    uint8_t head[HEAD_BYTES];
+    const uint64_t bytes = read_head(file, head);
     char text[200] = "";
-    int is_records;
 
-    read_head(&head, file);
-    if (err->status == BZNA_E_UNSUPPORTED) {
-        is_records = is_recordio(c, &head);
-        if (!is_records && bzna_formats_recognize(head.bytes, head.size) == BZNA_CODEC_UNKNOWN)
-            return;
+    if (err->status == BZNA_E_FORMAT) {
+        if (bzna_formats_guess_records(head, bytes, file->size, text, sizeof text)) {
+            DATA_FAIL_AT(err, BZNA_E_FORMAT, 0, "%s", text);
+            bzna_formats_data_prefix(err, name);
+        }
+    } else if (is_recordio(c, head, bytes)) {
         bzna_error_init(err, sizeof *err);
-        if (is_records)
-            open_records(context, file, name, c, out, err);
-        else
-            open_picture(context, file, name, c, out, err);
-    } else if (bzna_formats_guess_records(head.bytes, head.size, file->size, text, sizeof text)) {
-        DATA_FAIL_AT(err, BZNA_E_FORMAT, 0, "%s", text);
-        bzna_formats_data_prefix(err, name);
+        open_records(context, file, name, c, out, err);
+    } else if (bzna_formats_recognize(head, bytes) != BZNA_CODEC_UNKNOWN) {
+        bzna_error_init(err, sizeof *err);
+        open_picture(context, file, name, c, out, err);
     }
 }
 
@@ -118,74 +111,56 @@ static int is_refused(const bzna_error *err)
 
 /* ---- Paths ---------------------------------------------------------------------------------- */
 
-/* Opens a file of records, or a RecordIO file. *budget: how many bytes of files of records may still be read into
- * memory first. */
-static bzna_status open_file(bzna_context *context, const char *path, uint64_t *budget, const bzna_formats_config *c,
-                             bzna_dataset **out, bzna_error *err)
+/* Opens one path, which is no pattern any more. */
+static bzna_status open_one(bzna_context *context, const char *path, bzna_formats_config *c, bzna_dataset **out,
+                            bzna_error *err)
 {
+    uint8_t head[HEAD_BYTES];
     data_file file;
 
-    if (bzna_formats_file_open(&file, path, err) != BZNA_OK)
-        return bzna_formats_data_prefix(err, path);
-    if (c->records && file.size <= *budget) {
-        bzna_formats_file_hold(&file);
-        *budget -= file.held ? file.size : 0;
-    }
-    open_records(context, &file, path, c, out, err);
-    bzna_formats_file_leave(&file);
-    return err->status;
-}
-
-static int is_recordio_file(const bzna_formats_config *c, const char *path)
-{
-    data_file file;
-    bzna_error ignored;
-    file_head head;
-
-    if (bzna_formats_file_open(&file, path, &ignored) != BZNA_OK)
-        return 0;
-    read_head(&head, &file);
-    bzna_formats_file_leave(&file);
-    return is_recordio(c, &head);
-}
-
-/* Opens one path, which is no pattern any more. *budget: see open_file. */
-static bzna_status open_one(bzna_context *context, const char *path, uint64_t *budget, const bzna_formats_config *c,
-                            bzna_dataset **out, bzna_error *err)
-{
-    if (c->records)
-        return open_file(context, path, budget, c, out, err);
     if (c->pairs)
         return bzna_formats_open_pairs(context, path, c, out, err);
-    if (c->list && bzna_formats_data_kind(path) == DATA_FOLDER)
+    if (c->list && !c->records && bzna_formats_data_kind(path) == DATA_FOLDER)
         return bzna_formats_open_listed(context, path, c, out, err);
-    if (is_recordio_file(c, path))
-        return open_file(context, path, budget, c, out, err);
+    if (bzna_formats_file_open(&file, path, err) == BZNA_OK) {
+        const int is_known = c->records || is_recordio(c, head, read_head(&file, head));
+
+        if (c->records && file.size <= c->hold_bytes) {
+            bzna_formats_file_hold(&file);
+            c->hold_bytes -= file.held ? file.size : 0;
+        }
+        if (is_known)
+            open_records(context, &file, path, c, out, err);
+        bzna_formats_file_leave(&file);
+        if (is_known)
+            return err->status;
+    } else if (c->records) {
+        return bzna_formats_data_prefix(err, path);
+    }
     if (c->list)
-        return DATA_MISUSE(err, "%s: formats_config.list: it has an effect on folders and RecordIO "
-                           "files only", path);
+        return DATA_MISUSE(err, "%s: formats_config.list: it has an effect on folders and RecordIO files only", path);
+    bzna_error_init(err, sizeof *err);
     return bzna_dataset_open(context, path, c->dataset, out, err);
 }
 
 /* Opens paths one by one, and lays them end to end. */
-static bzna_status open_each(bzna_context *context, const char *const *paths, uint32_t count,
-                             const bzna_formats_config *c, bzna_dataset **out, bzna_error *err)
+static bzna_status open_each(bzna_context *context, const data_names *paths, bzna_formats_config *c, bzna_dataset **out,
+                             bzna_error *err)
 {
-    uint64_t budget = c->hold_bytes ? c->hold_bytes : HOLD_BYTES;
-    bzna_dataset **parts = calloc(count ? count : 1, sizeof *parts);
+    bzna_dataset **parts = calloc(paths->count, sizeof *parts);
     uint32_t opened = 0;
 
     if (!parts)
         return bzna_formats_data_no_memory(err);
-    if (count > 1 && c->dataset->name)
-        DATA_MISUSE(err, "dataset_config.name: each of several files (%u) is named by its path", count);
-    if (count > 1 && c->dataset->index)
-        DATA_MISUSE(err, "dataset_config.index: it is of one file, and these are %u", count);
-    while (err->status == BZNA_OK && opened < count &&
-           open_one(context, paths[opened], &budget, c, &parts[opened], err) == BZNA_OK)
+    if (paths->count > 1 && c->dataset->name)
+        DATA_MISUSE(err, "dataset_config.name: each of several files (%u) is named by its path", paths->count);
+    if (paths->count > 1 && c->dataset->index)
+        DATA_MISUSE(err, "dataset_config.index: it is of one file, and these are %u", paths->count);
+    while (err->status == BZNA_OK && opened < paths->count &&
+           open_one(context, paths->list[opened], c, &parts[opened], err) == BZNA_OK)
         opened++;
     if (err->status == BZNA_OK)
-        bzna_dataset_concat(context, parts, count, out, err);
+        bzna_dataset_concat(context, parts, opened, out, err);
     while (opened)
         bzna_dataset_close(parts[--opened]);
     free(parts);
@@ -210,51 +185,40 @@ static bzna_status add_files(data_names *paths, const char *path, bzna_error *er
     if (bzna_formats_data_kind(path) == DATA_FOLDER && (error = bzna_formats_data_list(path, &names, err)) != 0)
         bzna_formats_data_fail_system(err, path, error);
     for (uint32_t i = 0; i < names.count; i++)
-        any |= ends_in(bzna_formats_data_get(&names, i), ".rec");
+        any |= ends_in(names.list[i], ".rec");
     for (uint32_t i = 0; any && i < names.count && err->status == BZNA_OK; i++) {
-        const char *name = bzna_formats_data_get(&names, i);
+        const char *name = names.list[i];
         if (*name != '.' && (ends_in(name, ".rec") || ends_in(name, ".tar") || ends_in(name, ".bzna")))
             bzna_formats_data_add_path(paths, path, name, err);
     }
     if (err->status == BZNA_OK && paths->count == first)
         bzna_formats_data_add(paths, path, err);
     bzna_formats_data_free(&names);
-    return err->status == BZNA_OK ? bzna_formats_data_sort(paths, first, NULL, err) : err->status;
+    if (err->status == BZNA_OK)
+        bzna_formats_data_sort(paths, first);
+    return err->status;
 }
 
-/* Opens paths, which are no patterns any more: by the library all at once, if it reads them, and else one by one, if
- * the config is for that or one of them is a RecordIO file. */
-static bzna_status open_paths(bzna_context *context, const data_names *given, const bzna_formats_config *c,
+/* Opens paths, which are no patterns any more: by the library all at once, unless the config has settings that it does
+ * not have; and if it refuses them, one by one. */
+static bzna_status open_paths(bzna_context *context, const data_names *given, bzna_formats_config *c,
                               bzna_dataset **out, bzna_error *err)
 {
     const char *const format = c->dataset->format;
-    int is_each = c->pairs || c->records || c->list || (format && !strcmp(format, "RecordIO"));
-    const char **list = bzna_formats_data_all(given, err);
     data_names paths = { .count = 0 };
-    bzna_error e;
 
-    if (list && !is_each)
-        bzna_dataset_open_list(context, list, given->count, c->dataset, out, err);
-    if (!list || (!is_each && err->status != BZNA_E_UNSUPPORTED)) {
-        free(list);
+    if (!c->pairs && !c->records && !c->list && !(format && !strcmp(format, "RecordIO")) &&
+        bzna_dataset_open_list(context, given->list, given->count, c->dataset, out, err) != BZNA_E_UNSUPPORTED)
         return err->status;
-    }
 
-    bzna_error_init(&e, sizeof e);
-    for (uint32_t i = 0; i < given->count && e.status == BZNA_OK; i++)
-        if (c->pairs || c->records || (c->list && bzna_formats_data_kind(list[i]) == DATA_FOLDER))
-            bzna_formats_data_add(&paths, list[i], &e);
+    bzna_error_init(err, sizeof *err);
+    for (uint32_t i = 0; i < given->count && err->status == BZNA_OK; i++)
+        if (c->pairs || c->records || c->list)
+            bzna_formats_data_add(&paths, given->list[i], err);
         else
-            add_files(&paths, list[i], &e);
-    free(list);
-    list = e.status == BZNA_OK ? bzna_formats_data_all(&paths, &e) : NULL;
-    for (uint32_t i = 0; list && !is_each && i < paths.count; i++)
-        is_each = is_recordio_file(c, list[i]);
-    if (list && is_each)
-        open_each(context, list, paths.count, c, out, &e);
-    if (!list || is_each)
-        *err = e;
-    free(list);
+            add_files(&paths, given->list[i], err);
+    if (err->status == BZNA_OK)
+        open_each(context, &paths, c, out, err);
     bzna_formats_data_free(&paths);
     return err->status;
 }
@@ -275,7 +239,7 @@ bzna_status bzna_formats_open_list(bzna_context *context, const char *const *pat
         is_whole = paths[i] && *paths[i];
     if (take_config(&own, config, &e) == BZNA_OK && !is_whole)         /* the library says what is missing */
         bzna_dataset_open_list(context, paths, count, own.c.dataset, out, &e);
-    for (uint32_t i = 0; is_whole && i < count && e.status == BZNA_OK; i++)
+    for (uint32_t i = 0; i < count && e.status == BZNA_OK; i++)
         if (bzna_formats_paths(&found, paths[i], &e) != BZNA_OK)
             bzna_formats_data_prefix(&e, paths[i]);
     if (e.status == BZNA_OK)

@@ -7,8 +7,6 @@
  * It needs data.c and formats.c. */
 #include "data.h"
 
-#ifndef BENZINA_FORMATS_NO_PAIRS
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,11 +29,6 @@ typedef struct pairs {
     uint32_t folder_count;
     paired   folders[PAIRED];
 } pairs;
-
-static const char *name_of(const paired *folder, uint64_t i)
-{
-    return bzna_formats_data_get(&folder->names, (uint32_t)i);
-}
 
 /* ---- Names ---------------------------------------------------------------------------------- */
 
@@ -91,7 +84,7 @@ static bzna_status list(paired *folder, const bzna_formats_config *config, bzna_
         data_names entries = { .count = 0 };
         int error = 0, kind;
 
-        snprintf(below, sizeof below, "%s", bzna_formats_data_get(&folders, i));
+        snprintf(below, sizeof below, "%s", folders.list[i]);
         if (bzna_formats_data_join(full, folder->root, below, err) == BZNA_OK)
             error = bzna_formats_data_list(full, &entries, err);
         if (error) {
@@ -101,7 +94,7 @@ static bzna_status list(paired *folder, const bzna_formats_config *config, bzna_
                 bzna_formats_data_prefix(err, below);
         }
         for (uint32_t k = 0; err->status == BZNA_OK && k < entries.count; k++) {
-            const char *const name = bzna_formats_data_get(&entries, k);
+            const char *const name = entries.list[k];
 
             if (*name == '.' || bzna_formats_data_join(path, below, name, err) != BZNA_OK ||
                 bzna_formats_data_join(full, folder->root, path, err) != BZNA_OK)
@@ -130,10 +123,9 @@ static bzna_status sort_names(paired *folder, bzna_error *err)
     if (!count)
         return DATA_FAIL(err, BZNA_E_NO_SAMPLES, "formats_config.pairs: the folder of %s holds no pictures",
                          folder->field);
-    if (bzna_formats_data_sort(&folder->names, 0, by_stem, err) != BZNA_OK)
-        return err->status;
+    qsort(folder->names.list, count, sizeof *folder->names.list, by_stem);
     for (uint32_t i = 1; i < count; i++) {
-        const char *before = name_of(folder, i - 1), *name = name_of(folder, i);
+        const char *before = folder->names.list[i - 1], *name = folder->names.list[i];
         if (!compare_stems(before, name))
             return DATA_MISUSE(err, "formats_config.pairs: \"%.64s\" and \"%.64s\" in %s have the same "
                                "name but for the extension", before, name, folder->field);
@@ -149,10 +141,10 @@ static bzna_status check(const paired *from, const paired *to, bzna_error *err)
     uint32_t lacking = 0;
 
     for (uint32_t i = 0, k = 0; i < from->names.count; i++) {
-        const char *name = name_of(from, i);
-        while (k < to->names.count && compare_stems(name_of(to, k), name) < 0)
+        const char *name = from->names.list[i];
+        while (k < to->names.count && compare_stems(to->names.list[k], name) < 0)
             k++;
-        if (k == to->names.count || compare_stems(name_of(to, k), name)) {
+        if (k == to->names.count || compare_stems(to->names.list[k], name)) {
             first = first ? first : name;
             lacking++;
         }
@@ -232,7 +224,7 @@ static bzna_status pairs_locate(void *user, uint64_t index, uint32_t field, bzna
     place->size = BZNA_SIZE_UNKNOWN;
     place->file = index * p->folder_count + field;
     if (field == p->folder_count) {
-        place->data = name_of(&p->folders[0], index);
+        place->data = p->folders[0].names.list[index];
         place->size = strlen(place->data);
     }
     return BZNA_OK;
@@ -255,7 +247,7 @@ static uint64_t fingerprint(const pairs *p)
     for (uint32_t k = 0; k < p->folder_count; k++) {
         hash = bzna_formats_data_hash(hash, p->folders[k].field, strlen(p->folders[k].field) + 1);
         for (uint32_t i = 0; i < p->folders[k].names.count; i++)
-            hash = bzna_formats_data_hash(hash, name_of(&p->folders[k], i), strlen(name_of(&p->folders[k], i)) + 1);
+            hash = bzna_formats_data_hash(hash, p->folders[k].names.list[i], strlen(p->folders[k].names.list[i]) + 1);
     }
     return hash;
 }
@@ -281,8 +273,6 @@ bzna_status bzna_formats_open_pairs(bzna_context *context, const char *root, con
     }
     for (uint64_t i = 0; i < provider.count; i++)
         for (uint32_t k = 0; k < p->folder_count && err->status == BZNA_OK; k++)
-            bzna_formats_data_add_path(&paths, p->folders[k].root, name_of(&p->folders[k], i), err);
+            bzna_formats_data_add_path(&paths, p->folders[k].root, p->folders[k].names.list[i], err);
     return bzna_formats_data_open(context, &provider, &paths, root, config->dataset, out, err);
 }
-
-#endif

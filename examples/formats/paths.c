@@ -10,8 +10,6 @@
  * It needs data.c. */
 #include "data.h"
 
-#ifndef BENZINA_FORMATS_NO_PATHS
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -177,7 +175,7 @@ static size_t join(const data_names *texts, char *dst, size_t capacity)
     size_t size = 0;
 
     for (uint32_t i = 0; i < texts->count; i++)
-        for (const char *p = bzna_formats_data_get(texts, i);; p++) {
+        for (const char *p = texts->list[i];; p++) {
             p += *p == '\\' && p[1];
             if (size++ < capacity)
                 dst[size - 1] = *p;
@@ -327,7 +325,7 @@ static bzna_status glob_walk(data_names *found, char *path, size_t known, const 
     if (bzna_formats_data_list(known ? path : ".", &names, err) == ENOMEM)
         status = bzna_formats_data_no_memory(err);
     for (uint32_t i = 0; status == BZNA_OK && i < names.count; i++) {
-        const char *const name = bzna_formats_data_get(&names, i);
+        const char *const name = names.list[i];
         const size_t size = known + strlen(name);
         if ((*name == '.' && !shows_hidden) || size + strlen(end) >= DATA_PATH_BYTES ||
             !glob_matches(pattern, end, name))
@@ -354,7 +352,8 @@ static bzna_status match(data_names *paths, const char *pattern, bzna_error *err
         return err->status;
     if (paths->count == before)
         return DATA_FAIL(err, BZNA_E_NOT_FOUND, "no file matches \"%.160s\"", pattern);
-    return bzna_formats_data_sort(paths, before, NULL, err);
+    bzna_formats_data_sort(paths, before);
+    return BZNA_OK;
 }
 
 /* ---- Paths ---------------------------------------------------------------------------------- */
@@ -387,7 +386,7 @@ static bzna_status add_pattern(data_names *paths, const char *pattern, bzna_erro
     if ((status = brace_check(pattern, err)) == BZNA_OK)
         status = brace_expand(&texts, pattern, 0, 0, err);
     for (uint32_t i = 0; i < texts.count && status == BZNA_OK; i++)
-        status = add_expanded(paths, bzna_formats_data_get(&texts, i), err);
+        status = add_expanded(paths, texts.list[i], err);
     bzna_formats_data_free(&texts);
     return status;
 }
@@ -417,5 +416,3 @@ bzna_status bzna_formats_paths(data_names *paths, const char *path, bzna_error *
     }
     return status;
 }
-
-#endif

@@ -12,8 +12,6 @@
  * It needs data.c and lists.c. */
 #include "data.h"
 
-#ifndef BENZINA_FORMATS_NO_RECORDIO
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -450,5 +448,3 @@ bzna_status bzna_formats_open_recordio(bzna_context *context, data_file *file, c
     dataset.index_bytes = 0;
     return bzna_formats_records_open(context, &provider, file, name, &dataset, out, err);
 }
-
-#endif

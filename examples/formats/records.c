@@ -7,17 +7,9 @@
  * It needs data.c. */
 #include "data.h"
 
-#include <string.h>
-
-void bzna_formats_records_init(bzna_records *r, size_t struct_size)
-{
-    bzna_formats_data_init(r, struct_size);
-}
-
-#ifndef BENZINA_FORMATS_NO_RECORDS
-
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { RECORDS_DATA, RECORDS_LABEL };
 
@@ -31,6 +23,11 @@ typedef struct records {
 } records;
 
 /* ---- Settings ------------------------------------------------------------------------------- */
+
+void bzna_formats_records_init(bzna_records *r, size_t struct_size)
+{
+    bzna_formats_data_init(r, struct_size);
+}
 
 /* Returns the bytes of a number of type BZNA_RECORD_...; 0 if there is no such type. */
 static uint32_t type_bytes(uint32_t type)
@@ -275,5 +272,3 @@ int bzna_formats_guess_records(const uint8_t *head, size_t head_bytes, uint64_t 
              "(32x32, 3 channels in planes, label%s first)", is_100 ? "100" : "10", is_100 ? "s" : "");
     return 1;
 }
-
-#endif

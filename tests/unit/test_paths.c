@@ -175,7 +175,7 @@ static void check_paths(const char *pattern, const char *const *expected, size_t
     expand(&paths, pattern, BZNA_OK);
     CHECK_EQ(paths.count, count);
     for (uint32_t i = 0; i < count && i < paths.count; i++)
-        CHECK_STR(bzna_formats_data_get(&paths, i), expected[i]);
+        CHECK_STR(paths.list[i], expected[i]);
     bzna_formats_data_free(&paths);
 }
 #define CHECK_PATHS(pattern, ...) do { const char *const expected_[] = { __VA_ARGS__ }; \
@@ -225,7 +225,7 @@ TEST(wildcards_match_as_glob_does)
         char *out = ours;
         expand(&paths, patterns[i], BZNA_OK);
         for (uint32_t k = 0; k < paths.count; k++)
-            out += sprintf(out, "=%s\n", bzna_formats_data_get(&paths, k));
+            out += sprintf(out, "=%s\n", paths.list[k]);
         strcpy(out, "\n");
         CHECK(!strncmp(theirs, ours, strlen(ours)));
         theirs += strlen(ours);
@@ -275,7 +275,7 @@ TEST(patterns_that_mean_nothing_are_refused)
     check_pattern_refused("{1..60000}::{1..60000}", BZNA_E_LIMIT, BZNA_NO_OFFSET, "65536");
     check_pattern_refused("{{{{{{{{{{{{{{{{{a}}}}}}}}}}}}}}}}}", BZNA_E_LIMIT, 16, "nest deeper");
     expand(&paths, "{1..65536}", BZNA_OK);
-    CHECK_STR(bzna_formats_data_get(&paths, 65535), "65536");
+    CHECK_STR(paths.list[65535], "65536");
     bzna_formats_data_free(&paths);
 }
 
