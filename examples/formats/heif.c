@@ -9,8 +9,8 @@
  * pictures. An item that is coded as H.265, H.264, AV1 or JPEG is unwrapped, so that the library decodes it as if it
  * had come alone: by NVDEC, too. A grid is decoded here, by a decoder of the library's for each thread: of its tiles,
  * those that the warp reads. Items are cut and turned by their properties. Overlays are refused, and so are items in
- * other files, and properties that select one of several layers. Thumbnails, alpha and further images are not read;
- * bzna_formats_heif_beside says which of them a file has.
+ * other files, properties that select one of several layers, and tracks whose matrix turns or scales their pictures.
+ * Thumbnails, alpha and further images are not read; bzna_formats_heif_beside says which of them a file has.
  *
  * The color of a picture is that of the item's colr, else of the stream. Where neither says any, it is BT.601:
  * full-range if the brand miaf is among those of the file's ftyp box, as its standard wants it (ISO/IEC 23000-22), else
@@ -49,6 +49,15 @@ static const char *heif_name(uint32_t type, char name[5])
         name[i] = (char)(type >> (24 - 8 * i));
     name[4] = 0;
     return name;
+}
+
+/* Returns 1 if a type is in a list of types. */
+static int heif_is_one_of(uint32_t type, const char *types)
+{
+    for (; *types; types += 4)
+        if (formats_type(types) == type)
+            return 1;
+    return 0;
 }
 
 /* Finds the first box of a type. Where there is none, *payload has no bytes. */
@@ -202,32 +211,29 @@ static int heif_reference(formats_bytes *c, const char *kind, uint32_t bytes, ui
     return 0;
 }
 
-/* Returns how many items an item is made of, and their numbers, of *bytes each. */
-static uint64_t heif_inputs(const heif *h, uint32_t id, formats_bytes *ids, uint32_t *bytes)
+/* Returns how many items an item refers to in a way, and their numbers, of *bytes each. */
+static uint64_t heif_references(const heif *h, const char *kind, uint32_t id, formats_bytes *ids, uint32_t *bytes)
 {
     formats_bytes c = h->iref;
     uint32_t from;
 
     *bytes = formats_u32(&c) >> 24 ? 4 : 2;
-    for (uint32_t n = 0; n < HEIF_ITEMS && heif_reference(&c, "dimg", *bytes, &from, ids); n++)
+    for (uint32_t n = 0; n < HEIF_ITEMS && heif_reference(&c, kind, *bytes, &from, ids); n++)
         if (from == id)
             return ids->left / *bytes;
     return 0;
 }
 
-/* Returns 1 if an item refers to others in a way (is_to 0), or if others refer to it; else 0. */
-static int heif_is_related(const heif *h, const char *kind, uint32_t id, int is_to)
+/* Returns 1 if other items refer to an item in a way; else 0. */
+static int heif_is_referred_to(const heif *h, const char *kind, uint32_t id)
 {
     formats_bytes c = h->iref, ids;
     uint32_t from, bytes = formats_u32(&c) >> 24 ? 4 : 2;
 
-    for (uint32_t n = 0; n < HEIF_ITEMS && heif_reference(&c, kind, bytes, &from, &ids); n++) {
-        if (!is_to && from == id)
-            return 1;
-        while (is_to && ids.left)
+    for (uint32_t n = 0; n < HEIF_ITEMS && heif_reference(&c, kind, bytes, &from, &ids); n++)
+        while (ids.left)
             if (formats_number(&ids, bytes) == id)
                 return 1;
-    }
     return 0;
 }
 
@@ -278,42 +284,24 @@ static bzna_status heif_find_extents(const heif *h, uint32_t id, heif_extents *e
     return BZNA_OK;
 }
 
-/* Appends bytes to those of an item, in memory of the state's if they do not follow in the file. Returns 0 without
- * memory. */
-static int heif_append(const heif *h, formats_bytes *bytes, const uint8_t *at, uint64_t size)
-{
-    heif_state *const state = h->state;
-
-    if (!bytes->left || bytes->at + bytes->left == at) {
-        bytes->at = bytes->left ? bytes->at : at;
-        bytes->left += size;
-        return 1;
-    }
-    if (state->capacity < h->file.left) {
-        uint8_t *const more = realloc(state->gathered, (size_t)h->file.left);
-        if (!more)
-            return 0;
-        bytes->at = bytes->at == state->gathered ? more : bytes->at;
-        state->gathered = more;
-        state->capacity = h->file.left;
-    }
-    if (bytes->at != state->gathered)
-        memcpy(state->gathered, bytes->at, (size_t)bytes->left);
-    memcpy(state->gathered + bytes->left, at, (size_t)size);
-    *bytes = (formats_bytes){ state->gathered, bytes->left + size, 0 };
-    return 1;
-}
-
 /* Finds an item's bytes. If they lie in pieces, they are put together in memory of the state's, until the next call. An
  * extent's length of 0 stands for all bytes that follow. */
 static bzna_status heif_item_bytes(const heif *h, uint32_t id, formats_bytes *bytes)
 {
+    heif_state *const state = h->state;
     heif_extents e = { 0 };
     const bzna_status status = heif_find_extents(h, id, &e);
 
     *bytes = (formats_bytes){ NULL, 0, 0 };
     if (status != BZNA_OK)
         return status;
+    if (e.count > 1 && state->capacity < h->file.left) {
+        free(state->gathered);
+        state->gathered = malloc((size_t)h->file.left);
+        state->capacity = state->gathered ? h->file.left : 0;
+        if (!state->gathered)
+            return BZNA_E_MEMORY;
+    }
     for (uint32_t i = 0; i < e.count && e.in.at; i++) {
         const formats_bytes at = e.c;
         const uint8_t *first;
@@ -333,8 +321,12 @@ static bzna_status heif_item_bytes(const heif *h, uint32_t id, formats_bytes *by
                              (heif_llu)e.base + offset);
         if (bytes->left + size > h->file.left)
             return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "the extents of item %u overlap", id);
-        if (!heif_append(h, bytes, first, size))
-            return BZNA_E_MEMORY;
+        bytes->at = first;
+        if (e.count > 1) {
+            memcpy(state->gathered + bytes->left, first, (size_t)size);
+            bytes->at = state->gathered;
+        }
+        bytes->left += size;
     }
     return bytes->left ? BZNA_OK : heif_fail(h, h->iloc.at, BZNA_E_BOX, "meta/iloc", "item %u has no bytes", id);
 }
@@ -396,11 +388,9 @@ static uint32_t heif_exif(uint32_t turn)
     return numbers[turn];
 }
 
-/* The readers of properties return NULL, or what is wrong with the property. */
-
 /* Reads the clean aperture (ISO/IEC 14496-12 12.1.4), whose center is at (edge - 1) / 2 + offset. Transforms follow
  * each other in the order of ipma, and each applies to the picture as the earlier ones left it. So the clean aperture
- * of a turned picture is converted to one of the frame. */
+ * of a turned picture is converted to one of the frame. Returns NULL, or what is wrong with it. */
 static const char *heif_clap(heif_item *item, formats_bytes *c)
 {
     int32_t n[8];                     /* width, height, x, y, each a fraction */
@@ -425,24 +415,7 @@ static const char *heif_clap(heif_item *item, formats_bytes *c)
     return NULL;
 }
 
-/* Turns the picture by quarters, anticlockwise. */
-static const char *heif_irot(heif_item *item, formats_bytes *c)
-{
-    static const uint8_t turns[4] = { 0, HEIF_TRANSPOSE | HEIF_MIRROR_X, HEIF_MIRROR_X | HEIF_MIRROR_Y,
-                                      HEIF_TRANSPOSE | HEIF_MIRROR_Y };
-
-    heif_turn(item, turns[formats_u8(c) & 3]);
-    return NULL;
-}
-
-/* Mirrors the picture. */
-static const char *heif_imir(heif_item *item, formats_bytes *c)
-{
-    heif_turn(item, formats_u8(c) & 1 ? HEIF_MIRROR_X : HEIF_MIRROR_Y);
-    return NULL;
-}
-
-/* Sets the size of the frame, of which all is seen at first. */
+/* Sets the size of the frame, of which all is seen at first. Returns NULL, or what is wrong with it. */
 static const char *heif_set_size(heif_item *item, uint32_t width, uint32_t height)
 {
     item->crop[2] = item->width = width;
@@ -450,74 +423,58 @@ static const char *heif_set_size(heif_item *item, uint32_t width, uint32_t heigh
     return width && height ? NULL : "a picture without pixels";
 }
 
-static const char *heif_ispe(heif_item *item, formats_bytes *c)
-{
-    uint32_t width;
-
-    formats_take(c, 4);
-    width = formats_u32(c);
-    /* an identity item's size follows from its input's */
-    return item->width ? NULL : heif_set_size(item, width, formats_u32(c));
-}
-
 /* Reads a color. An ICC profile states nothing about Y'CbCr. QuickTime's nclc ends before the range. */
-static const char *heif_colr(heif_item *item, formats_bytes *c)
+static void heif_colr(heif_item *item, formats_bytes *c)
 {
     const uint32_t type = formats_u32(c);
 
-    if (type != formats_type("nclx") && type != formats_type("nclc"))
-        return NULL;
+    if (!heif_is_one_of(type, "nclxnclc"))
+        return;
     item->color.primaries = (uint16_t)formats_u16(c);
     item->color.transfer = (uint16_t)formats_u16(c);
     item->color.matrix = (uint16_t)formats_u16(c);
     item->color.full_range = type == formats_type("nclx") && formats_u8(c) >> 7;
     item->color.present = 1;
-    return NULL;
 }
 
-/* Layers: decoders give the best one, so that a file that selects another is refused. */
-static const char heif_layers[] = "it selects one of several layers, which is not supported";
-static const char *heif_lsel(heif_item *item, formats_bytes *c)
-{
-    (void)item;
-    return formats_u16(c) != 0xffff ? heif_layers : NULL;
-}
-
-static const char *heif_a1op(heif_item *item, formats_bytes *c)
-{
-    (void)item;
-    return formats_u8(c) ? heif_layers : NULL;
-}
-
-/* Reads a property of an item. essential: ipma says that a reader must understand it. */
+/* Reads a property of an item. essential: ipma says that a reader must understand it. Decoders give the best of several
+ * layers, so that a file that selects another is refused. */
 static bzna_status heif_property(const heif *h, heif_item *item, uint32_t type, formats_bytes c, uint32_t essential)
 {
-    static const struct {
-        const char *type;
-        const char *(*read)(heif_item *, formats_bytes *);
-    } rules[] = { { "ispe", heif_ispe }, { "colr", heif_colr }, { "clap", heif_clap }, { "irot", heif_irot },
-                  { "imir", heif_imir }, { "lsel", heif_lsel }, { "a1op", heif_a1op } };
-    static const char ignored[] = "pixipaspa1lxauxC";
+    static const uint8_t quarters[4] = { 0, HEIF_TRANSPOSE | HEIF_MIRROR_X, HEIF_MIRROR_X | HEIF_MIRROR_Y,
+                                         HEIF_TRANSPOSE | HEIF_MIRROR_Y };          /* anticlockwise */
     const uint8_t *const at = c.at;
     const char *wrong = NULL;
     char path[20] = "meta/iprp/ipco/";
+    int is_layer = 0;
 
     heif_name(type, path + 15);
     if (item->kind && formats_type(item->kind->config) == type) {
         item->config = item->config.at ? item->config : c;
-        return BZNA_OK;
+    } else if (type == formats_type("ispe")) {
+        const uint64_t size = (formats_take(&c, 4), formats_number(&c, 8));
+
+        if (!item->width)                                   /* an identity item's size follows from its input's */
+            wrong = heif_set_size(item, (uint32_t)(size >> 32), (uint32_t)size);
+    } else if (type == formats_type("colr")) {
+        heif_colr(item, &c);
+    } else if (type == formats_type("clap")) {
+        wrong = heif_clap(item, &c);
+    } else if (type == formats_type("irot")) {
+        heif_turn(item, quarters[formats_u8(&c) & 3]);
+    } else if (type == formats_type("imir")) {
+        heif_turn(item, formats_u8(&c) & 1 ? HEIF_MIRROR_X : HEIF_MIRROR_Y);
+    } else if (type == formats_type("lsel")) {
+        is_layer = formats_u16(&c) != 0xffff;
+    } else if (type == formats_type("a1op")) {
+        is_layer = formats_u8(&c) != 0;
+    } else if (essential && !heif_is_one_of(type, "pixipaspa1lxauxC")) {
+        return heif_fail(h, at, BZNA_E_UNSUPPORTED, path, "item %u needs this property, which is unknown", item->id);
     }
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (formats_type(rules[i].type) == type) {
-            wrong = rules[i].read(item, &c);
-            wrong = c.overrun ? "too short" : wrong;
-            return wrong ? heif_fail(h, at, wrong == heif_layers ? BZNA_E_UNSUPPORTED : BZNA_E_BOX, path, "%s", wrong) :
-                   BZNA_OK;
-        }
-    for (size_t i = 0; ignored[i]; i += 4)
-        essential &= 0u - (formats_type(ignored + i) != type);
-    return !essential ? BZNA_OK : heif_fail(h, at, BZNA_E_UNSUPPORTED, path,
-                                            "item %u needs this property, which is unknown", item->id);
+    if (c.overrun || wrong)
+        return heif_fail(h, at, BZNA_E_BOX, path, "%s", c.overrun ? "too short" : wrong);
+    return !is_layer ? BZNA_OK : heif_fail(h, at, BZNA_E_UNSUPPORTED, path,
+                                           "it selects one of several layers, which is not supported");
 }
 
 /* Reads the property with a number, which counts from 1. */
@@ -593,7 +550,7 @@ static bzna_status heif_find(const heif *h, uint32_t id, int is_tile, heif_item 
         chain[n++] = item->id = id;
         if (item->type != formats_type("iden"))
             break;
-        if (n == HEIF_CHAIN || heif_inputs(h, id, &ids, &bytes) != 1)
+        if (n == HEIF_CHAIN || heif_references(h, "dimg", id, &ids, &bytes) != 1)
             return heif_fail(h, h->iref.at, BZNA_E_BOX, "meta/iref", n == HEIF_CHAIN ?
                              "item %u is the last of too many identity items" :
                              "identity item %u does not have one input", id);
@@ -649,37 +606,16 @@ static bzna_status heif_describe(const heif *h, const heif_item *item, formats_b
     return status;
 }
 
-/* Turns a picture by the matrix of a track or a movie. Returns 0 if it does more than to turn. */
-static int heif_matrix(heif_item *item, formats_bytes c, uint32_t skip)
-{
-    int32_t m[5];                     /* a pixel at x, y is seen at m[0] x + m[3] y, m[1] x + m[4] y */
-    uint32_t turn = 0;
-    int is_none = 1, is_turn = 1;
-
-    formats_take(&c, formats_u32(&c) >> 24 ? skip + 12 : skip);
-    for (int i = 0; i < 5; i++) {
-        m[i] = (int32_t)formats_u32(&c);
-        is_none &= i == 2 || !m[i];
-        is_turn &= i == 2 || !m[i] || m[i] == 0x10000 || m[i] == -0x10000;
-    }
-    if (!m[0])
-        turn = HEIF_TRANSPOSE;
-    turn |= m[turn ? 1 : 0] < 0 ? HEIF_MIRROR_X : 0;
-    turn |= m[turn & HEIF_TRANSPOSE ? 3 : 4] < 0 ? HEIF_MIRROR_Y : 0;
-    if (!is_none)
-        heif_turn(item, turn);
-    return is_none || (is_turn && !m[0] == !m[4] && !m[1] == !m[3] && !m[0] != !m[1]);
-}
-
 /* Finds the first picture of the first track of pictures, which is the first one in its first chunk. */
 static bzna_status heif_sequence(const heif *h, heif_item *item, formats_bytes *data)
 {
-    formats_bytes c = h->moov, trak = c, mdia = c, hdlr, stbl, stsd, entry, sizes, chunks;
+    static const uint8_t upright[20] = { [1] = 1, [17] = 1 };               /* the first five of a matrix */
+    formats_bytes c = h->moov, trak = c, mdia = c, hdlr, tkhd, stbl, stsd, entry, sizes, chunks;
     uint32_t type, handler = 0, bytes = 4;
     uint64_t size, offset;
     bzna_status status = BZNA_OK;
 
-    for (uint32_t n = 0; handler != formats_type("pict") && handler != formats_type("vide"); n++) {
+    for (uint32_t n = 0; !heif_is_one_of(handler, "pictvide"); n++) {
         if (n == HEIF_ITEMS || formats_box(&c, &type, &trak) <= 0)
             return heif_fail(h, NULL, BZNA_E_UNSUPPORTED, "file",
                              "it has neither a primary item nor a track of pictures");
@@ -702,9 +638,11 @@ static bzna_status heif_sequence(const heif *h, heif_item *item, formats_bytes *
         status = heif_property(h, item, type, c, 0);
     if (status != BZNA_OK)
         return status;
-    if (!heif_matrix(item, heif_child(trak, "tkhd"), 36) || !heif_matrix(item, heif_child(h->moov, "mvhd"), 32))
-        return heif_fail(h, trak.at, BZNA_E_UNSUPPORTED, "moov/trak", "a matrix scales or skews its pictures, which is "
-                         "not supported");
+    tkhd = heif_child(trak, "tkhd");
+    formats_take(&tkhd, formats_u32(&tkhd) >> 24 ? 48 : 36);
+    if (!tkhd.overrun && tkhd.left >= sizeof upright && memcmp(tkhd.at, upright, sizeof upright))
+        return heif_fail(h, tkhd.at, BZNA_E_UNSUPPORTED, "moov/trak/tkhd", "a matrix turns or scales its pictures, "
+                         "which is not supported");
 
     sizes = heif_child(stbl, "stsz");
     formats_take(&sizes, 4);
@@ -729,7 +667,10 @@ static bzna_status heif_sequence(const heif *h, heif_item *item, formats_bytes *
 /* Finds the item that is the file's picture. */
 static bzna_status heif_find_primary(const heif *h, heif_item *item)
 {
-    if (heif_is_related(h, "thmb", h->primary, 0))
+    formats_bytes ids;
+    uint32_t bytes;
+
+    if (heif_references(h, "thmb", h->primary, &ids, &bytes))
         return heif_fail(h, h->iref.at, BZNA_E_UNSUPPORTED, "meta/iref",
                          "the primary item, %u, is the thumbnail of another, and readers differ in which they show",
                          h->primary);
@@ -804,7 +745,7 @@ static bzna_status heif_read_grid(const heif *h, heif_grid *grid)
     grid->columns = formats_u8(&c) + 1;
     edge[0] = (uint32_t)formats_number(&c, flags & 1 ? 4 : 2);
     edge[1] = (uint32_t)formats_number(&c, flags & 1 ? 4 : 2);
-    tiles = heif_inputs(h, item->id, &grid->ids, &grid->id_bytes);
+    tiles = heif_references(h, "dimg", item->id, &grid->ids, &grid->id_bytes);
 
     if (flags > 1 || c.overrun)
         return heif_fail(h, h->iloc.at, BZNA_E_BOX, "meta/iloc", "grid item %u: version %u in %llu bytes is not "
@@ -936,15 +877,10 @@ static bzna_status heif_decode(void *state, const void *data, uint64_t bytes, co
 /* A file begins with a list of brands, of which the first is one of stills or sequences. */
 static int32_t heif_recognize(void *user, const void *head, uint64_t bytes)
 {
-    static const char brands[] = "mif1mif2msf1heicheixheimheishevchevxhevmhevsavcijpegavifavismiaf";
-
     (void)user;
-    if (bytes < 12 || memcmp((const char *)head + 4, "ftyp", 4))
-        return 0;
-    for (size_t i = 0; i + 4 < sizeof brands; i += 4)
-        if (!memcmp((const char *)head + 8, brands + i, 4))
-            return 1;
-    return 0;
+    return bytes >= 12 && !memcmp((const char *)head + 4, "ftyp", 4) &&
+           heif_is_one_of(formats_type((const char *)head + 8),
+                          "mif1mif2msf1heicheixheimheishevchevxhevmhevsavcijpegavifavismiaf");
 }
 
 uint32_t bzna_formats_heif_beside(const void *data, uint64_t bytes)
@@ -958,13 +894,12 @@ uint32_t bzna_formats_heif_beside(const void *data, uint64_t bytes)
     if (!heif_recognize(NULL, data, bytes) || heif_open(&h, NULL, data, bytes, &ignored) != BZNA_OK)
         return 0;
     beside = (h.moov.at ? BZNA_HEIF_SEQUENCE : 0) |
-             (heif_is_related(&h, "thmb", h.primary, 1) ? BZNA_HEIF_THUMB : 0) |
-             (heif_is_related(&h, "auxl", h.primary, 1) ? BZNA_HEIF_AUXILIARY : 0);
+             (heif_is_referred_to(&h, "thmb", h.primary) ? BZNA_HEIF_THUMB : 0) |
+             (heif_is_referred_to(&h, "auxl", h.primary) ? BZNA_HEIF_AUXILIARY : 0);
     c = heif_entries(&h);
     for (uint32_t n = 0; n < HEIF_ITEMS && heif_next(&c, &entry) > 0; n++)
         if (entry.id != h.primary && !entry.is_hidden &&
-            (heif_kind_of(entry.type) || entry.type == formats_type("grid") || entry.type == formats_type("iden") ||
-             entry.type == formats_type("iovl")))
+            (heif_kind_of(entry.type) || heif_is_one_of(entry.type, "gridideniovl")))
             beside |= BZNA_HEIF_IMAGES;
     return h.primary ? beside : 0;
 }

@@ -219,23 +219,6 @@ static int bmp_is_filled(formats_bytes r, uint32_t width, uint32_t height, int i
     return 1;
 }
 
-/* Returns 1 if libavcodec knows the masks of R, G and B. */
-static int bmp_has_known_masks(formats_bytes *r, uint32_t bits)
-{
-    static const uint32_t known[][4] = {
-        { 16, 0xf800, 0x7e0, 0x1f },       { 16, 0x7c00, 0x3e0, 0x1f },     { 16, 0xf00, 0xf0, 0xf },
-        { 32, 0xff000000, 0xff0000, 0xff00 }, { 32, 0xff0000, 0xff00, 0xff }, { 32, 0xff00, 0xff0000, 0xff000000 },
-        { 32, 0xff, 0xff00, 0xff0000 } };
-    uint32_t masks[4] = { bits };
-
-    for (int i = 1; i < 4; i++)
-        masks[i] = still_number(r, 4);
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (!memcmp(known[i], masks, sizeof masks))
-            return 1;
-    return 0;
-}
-
 static bzna_status bmp_inspect(formats_bytes *r, bzna_codec_shape *shape, bzna_error *err)
 {
     const formats_bytes file = *r;
@@ -266,11 +249,8 @@ static bzna_status bmp_inspect(formats_bytes *r, bzna_codec_shape *shape, bzna_e
                                  compression == 5 ? "a PNG in it is not supported" : "its compression is unknown");
     if (is_run && bits != (compression == BMP_RLE8 ? 8 : 4))
         return still_fail(err, "its run-length code and its bits a pixel do not match");
-    if (compression == BMP_MASKS) {
-        formats_take(r, 20);
-        if (!bmp_has_known_masks(r, bits))
-            return bzna_formats_fail(err, BZNA_E_CODEC, "its masks of R, G and B are not supported");
-    }
+    if (compression == BMP_MASKS && bits != 16 && bits != 32)
+        return bzna_formats_fail(err, BZNA_E_CODEC, "its masks of R, G and B are not supported");
     *r = file;
     formats_take(r, pixels);
     if (is_run && !bmp_is_filled(*r, shape->width, shape->height, compression == BMP_RLE4))
@@ -347,52 +327,20 @@ static const still_kind still_kinds[] = {
     { AV_CODEC_ID_PPM, pnm_inspect },           /* one decoder reads all of PNM */
 };
 
-/* What a thread keeps. */
-typedef struct still_state {
-    const still_kind *kind;
-    AVCodecContext   *decoder;        /* NULL: it is to be opened */
-    AVFrame          *frame;
-    AVPacket         *packet;
-    uint8_t          *file;           /* the picture as libavcodec takes it: padded */
-    uint64_t          capacity;       /* bytes at file */
-    uint16_t         *line;           /* a row of samples */
-    uint64_t          columns;        /* that fit in line */
-} still_state;
-
-static void still_thread_end(void *user, void *state)
-{
-    still_state *s = state;
-
-    (void)user;
-    avcodec_free_context(&s->decoder);
-    av_frame_free(&s->frame);
-    av_packet_free(&s->packet);
-    free(s->file);
-    free(s->line);
-    free(s);
-}
-
-static bzna_status still_thread_begin(void *user, void **state, bzna_error *err)
-{
-    still_state *s = calloc(1, sizeof *s);
-
-    if (s) {
-        s->kind = user;
-        s->frame = av_frame_alloc();
-        s->packet = av_packet_alloc();
-        *state = s;
-        if (s->frame && s->packet)
-            return BZNA_OK;
-        still_thread_end(user, s);
-    }
-    return bzna_formats_fail(err, BZNA_E_MEMORY, "out of memory");
-}
+/* What decoding a picture takes. Decoders remember palettes and damage, so each picture has its own. */
+typedef struct still {
+    AVCodecContext *decoder;
+    AVFrame        *frame;
+    AVPacket       *packet;
+    uint8_t        *file;             /* the picture as libavcodec takes it: padded */
+    uint16_t       *line;             /* a row of samples */
+} still;
 
 static bzna_status still_inspect(void *state, const void *data, uint64_t bytes, bzna_codec_shape *shape,
                                  bzna_error *err)
 {
     formats_bytes r = { data, bytes, 0 };
-    bzna_status status = ((still_state *)state)->kind->inspect(&r, shape, err);
+    bzna_status status = ((const still_kind *)state)->inspect(&r, shape, err);
 
     shape->interleaved = shape->pixels == BZNA_PIXELS_RGB;
     if (r.overrun)
@@ -401,60 +349,29 @@ static bzna_status still_inspect(void *state, const void *data, uint64_t bytes, 
     return status;
 }
 
-/* Has room for a file and a row of samples. Memory is kept for the next picture. */
-static int still_reserve(still_state *s, uint64_t bytes, uint64_t columns)
+/* Decodes the file to the frame. Where memory lacks, libavcodec may call the picture damaged: so what fails is decoded
+ * again, and damage is found each time. */
+static bzna_status still_run(still *s, enum AVCodecID id, uint64_t bytes, bzna_error *err)
 {
-    if (bytes > s->capacity) {
-        free(s->file);
-        s->file = malloc((size_t)bytes);
-        s->capacity = s->file ? bytes : 0;
-    }
-    if (columns > s->columns) {
-        free(s->line);
-        s->line = malloc((size_t)columns * sizeof *s->line);
-        s->columns = s->line ? columns : 0;
-    }
-    return s->file && s->line;
-}
-
-/* Opens a decoder, or prepares it for another picture. Returns a number of libavcodec's. */
-static int still_open(still_state *s)
-{
-    const AVCodec *codec = avcodec_find_decoder(s->kind->id);
-
-    if (s->decoder) {
-        avcodec_flush_buffers(s->decoder);
-        return 0;
-    }
-    if (!codec)
-        return AVERROR_DECODER_NOT_FOUND;
-    if (!(s->decoder = avcodec_alloc_context3(codec)))
-        return AVERROR(ENOMEM);
-    s->decoder->thread_count = 1;
-    s->decoder->err_recognition = AV_EF_EXPLODE | AV_EF_BITSTREAM | AV_EF_BUFFER | AV_EF_CRCCHECK;
-    s->decoder->log_level_offset = 64;                      /* errors are returned, not printed */
-    return avcodec_open2(s->decoder, codec, NULL);
-}
-
-/* Decodes the file to the frame. A decoder of GIF remembers palettes, and one that has met damage may remember that:
- * they are not used again. Where memory lacks, libavcodec may call the picture damaged: so what fails is decoded again,
- * and damage is found each time. */
-static bzna_status still_run(still_state *s, uint64_t bytes, bzna_error *err)
-{
+    const AVCodec *codec = avcodec_find_decoder(id);
     char text[AV_ERROR_MAX_STRING_SIZE] = "";
-    int result = -1;
+    int result = codec ? -1 : AVERROR_DECODER_NOT_FOUND;
 
-    if (bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
-        return bzna_formats_fail(err, BZNA_E_LIMIT, "the file is larger than libavcodec takes");
     memset(s->file + bytes, 0, AV_INPUT_BUFFER_PADDING_SIZE);
     s->packet->data = s->file;
     s->packet->size = (int)bytes;
     s->packet->flags = AV_PKT_FLAG_KEY;
-    for (int i = 0; i < 2 && result < 0 && result != AVERROR(ENOMEM); i++) {
-        if ((result = still_open(s)) >= 0 && (result = avcodec_send_packet(s->decoder, s->packet)) >= 0)
+    for (int i = 0; i < 2 && codec && result < 0; i++) {
+        avcodec_free_context(&s->decoder);
+        result = AVERROR(ENOMEM);
+        if (!(s->decoder = avcodec_alloc_context3(codec)))
+            break;
+        s->decoder->thread_count = 1;
+        s->decoder->err_recognition = AV_EF_EXPLODE | AV_EF_BITSTREAM | AV_EF_BUFFER | AV_EF_CRCCHECK;
+        s->decoder->log_level_offset = 64;                  /* errors are returned, not printed */
+        if ((result = avcodec_open2(s->decoder, codec, NULL)) >= 0 &&
+            (result = avcodec_send_packet(s->decoder, s->packet)) >= 0)
             result = avcodec_receive_frame(s->decoder, s->frame);
-        if (result < 0 || s->kind->id == AV_CODEC_ID_GIF)
-            avcodec_free_context(&s->decoder);
     }
     if (result >= 0)
         return BZNA_OK;
@@ -467,19 +384,18 @@ static bzna_status still_run(still_state *s, uint64_t bytes, bzna_error *err)
 
 /* Writes the rows of the frame that are needed. Fewer than 8 bits are stretched to 0..255, but not numbers of colors.
  * Returns 0 if the frame is not as inspect said. */
-static int still_copy(still_state *s, const bzna_rectangle *needed, const bzna_codec_planes *planes)
+static int still_copy(const still *s, const bzna_rectangle *needed, const bzna_codec_planes *planes)
 {
     const AVFrame *frame = s->frame;
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
     const uint32_t depth = format ? (uint32_t)format->comp[0].depth : 0;
     const int is_deep = depth > 8;
-    const uint32_t size = depth > 8 ? 2 : 1, count = planes->step / size;
     const uint32_t has_palette = format && (format->flags & AV_PIX_FMT_FLAG_PAL);
+    const uint32_t size = is_deep ? 2 : 1, count = planes->palette || !format || format->nb_components < 3 ? 1 : 3;
     const uint32_t flip = frame->format == AV_PIX_FMT_MONOWHITE;
 
     if (!format || (uint32_t)frame->width != planes->width || (uint32_t)frame->height != planes->height ||
-        count * size != planes->step || (count != 3 && count != 1) || count > format->nb_components ||
-        (has_palette && !planes->palette) || (format->nb_components >= 3 && count == 1 && !planes->palette))
+        count * size != planes->step || (has_palette && !planes->palette))
         return 0;
     for (uint32_t i = 0; has_palette && i < 768; i++)
         planes->palette[i] = (uint8_t)(((const uint32_t *)(const void *)frame->data[1])[i / 3] >> (16 - 8 * (i % 3)));
@@ -499,20 +415,31 @@ static int still_copy(still_state *s, const bzna_rectangle *needed, const bzna_c
 static bzna_status still_decode(void *state, const void *data, uint64_t bytes, const bzna_rectangle *needed,
                                 const bzna_codec_planes *planes, bzna_error *err)
 {
-    still_state *s = state;
+    const still_kind *const kind = state;
+    still s = { .frame = av_frame_alloc(), .packet = av_packet_alloc(),
+                .file = malloc((size_t)bytes + GIF_HEAD + AV_INPUT_BUFFER_PADDING_SIZE),
+                .line = malloc(planes->width * sizeof *s.line) };
     uint64_t size = bytes;
     bzna_status status;
 
-    if (!still_reserve(s, bytes + GIF_HEAD + AV_INPUT_BUFFER_PADDING_SIZE, planes->width))
-        return bzna_formats_fail(err, BZNA_E_MEMORY, "out of memory");
-    if (s->kind->id == AV_CODEC_ID_GIF)
-        size = gif_rewrite((formats_bytes){ data, bytes, 0 }, s->file, planes->palette);
-    else
-        memcpy(s->file, data, (size_t)bytes);
-    status = still_run(s, size, err);
-    if (status == BZNA_OK && !still_copy(s, needed, planes))
-        status = bzna_formats_fail(err, BZNA_E_MISMATCH, "libavcodec's picture is not what the header says");
-    av_frame_unref(s->frame);
+    if (bytes > INT32_MAX / 2) {
+        status = bzna_formats_fail(err, BZNA_E_LIMIT, "the file is larger than libavcodec takes");
+    } else if (s.frame && s.packet && s.file && s.line) {
+        if (kind->id == AV_CODEC_ID_GIF)
+            size = gif_rewrite((formats_bytes){ data, bytes, 0 }, s.file, planes->palette);
+        else
+            memcpy(s.file, data, (size_t)bytes);
+        status = still_run(&s, kind->id, size, err);
+        if (status == BZNA_OK && !still_copy(&s, needed, planes))
+            status = bzna_formats_fail(err, BZNA_E_MISMATCH, "libavcodec's picture is not what the header says");
+    } else {
+        status = bzna_formats_fail(err, BZNA_E_MEMORY, "out of memory");
+    }
+    avcodec_free_context(&s.decoder);
+    av_frame_free(&s.frame);
+    av_packet_free(&s.packet);
+    free(s.file);
+    free(s.line);
     return status;
 }
 
@@ -527,8 +454,6 @@ static void still_fill(bzna_codec *codec, int kind)
     codec->unwrap = bzna_formats_lacks;
 #else
     codec->user = (void *)(uintptr_t)&still_kinds[kind];
-    codec->thread_begin = still_thread_begin;
-    codec->thread_end = still_thread_end;
     codec->inspect = still_inspect;
     codec->decode = still_decode;
 #endif

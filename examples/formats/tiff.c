@@ -54,6 +54,8 @@ typedef struct tiff_file {
     uint16_t       colors;            /* samples that are colors: 1, 3, or 4 of CMYK */
     uint16_t       is_multiplied;     /* the sample after the colors is alpha, by which they were multiplied */
     uint16_t       by_libtiff;        /* libtiff makes RGB of it */
+    uint8_t       *buffer;            /* a row, a tile, or a picture that libtiff makes RGB of */
+    uint64_t       capacity;          /* bytes at buffer */
 } tiff_file;
 
 static tmsize_t tiff_read(thandle_t handle, void *to, tmsize_t bytes)
@@ -192,38 +194,9 @@ static bzna_status tiff_open(tiff_file *f, const void *data, uint64_t bytes, bzn
 
 static void tiff_end(tiff_file *f)
 {
+    free(f->buffer);
     if (f->tiff)
         TIFFClose(f->tiff);
-}
-
-/* What a thread keeps: memory for a row, a tile, or a picture that libtiff makes RGB of. */
-typedef struct tiff_state {
-    uint8_t *buffer;
-    uint64_t capacity;
-} tiff_state;
-
-static bzna_status tiff_thread_begin(void *user, void **state, bzna_error *err)
-{
-    (void)user;
-    *state = calloc(1, sizeof(tiff_state));
-    return *state ? BZNA_OK : bzna_formats_fail(err, BZNA_E_MEMORY, "out of memory");
-}
-
-static void tiff_thread_end(void *user, void *state)
-{
-    (void)user;
-    free(((tiff_state *)state)->buffer);
-    free(state);
-}
-
-static int tiff_reserve(tiff_state *s, uint64_t bytes)
-{
-    if (bytes <= s->capacity)
-        return 1;
-    free(s->buffer);
-    s->buffer = calloc(1, (size_t)bytes);
-    s->capacity = s->buffer ? bytes : 0;
-    return s->buffer != NULL;
 }
 
 /* Bits of a sample of the planes. */
@@ -334,7 +307,7 @@ static void tiff_write_row(const tiff_file *f, const bzna_codec_planes *planes, 
 
 /* Reads tiles, or rows: each sample's from the first row of the strip in which the first needed one lies, since most
  * decompressors cannot skip any. */
-static int tiff_samples(tiff_file *f, tiff_state *s, const bzna_rectangle *needed, const bzna_codec_planes *planes)
+static int tiff_samples(tiff_file *f, const bzna_rectangle *needed, const bzna_codec_planes *planes)
 {
     const uint32_t used = f->colors + f->is_multiplied;
     const int is_tiled = TIFFIsTiled(f->tiff);
@@ -352,13 +325,13 @@ static int tiff_samples(tiff_file *f, tiff_state *s, const bzna_rectangle *neede
                 const uint32_t tile = TIFFComputeTile(f->tiff, (uint32_t)x, (uint32_t)y, 0, (uint16_t)plane);
                 const uint32_t right = x + width < f->width ? (uint32_t)x + width : f->width;
 
-                if (is_tiled && TIFFReadEncodedTile(f->tiff, tile, s->buffer, (tmsize_t)s->capacity) < 0)
+                if (is_tiled && TIFFReadEncodedTile(f->tiff, tile, f->buffer, (tmsize_t)f->capacity) < 0)
                     return 0;
                 for (uint32_t row = (uint32_t)y; row < y + height && row < needed->y1; row++) {
-                    if (!is_tiled && TIFFReadScanline(f->tiff, s->buffer, row, (uint16_t)plane) < 0)
+                    if (!is_tiled && TIFFReadScanline(f->tiff, f->buffer, row, (uint16_t)plane) < 0)
                         return 0;
                     for (uint32_t i = plane; i < (f->has_planes ? plane + 1 : used) && row >= needed->y0; i++)
-                        tiff_write_row(f, planes, row, (uint32_t)x, right, s->buffer + (row - (uint32_t)y) * pitch,
+                        tiff_write_row(f, planes, row, (uint32_t)x, right, f->buffer + (row - (uint32_t)y) * pitch,
                                        f->has_planes ? 1 : f->samples, i);
                 }
             }
@@ -366,10 +339,10 @@ static int tiff_samples(tiff_file *f, tiff_state *s, const bzna_rectangle *neede
 }
 
 /* Has libtiff make RGB of the whole picture, without turning it. */
-static int tiff_by_libtiff(tiff_file *f, tiff_state *s, const bzna_rectangle *needed, const bzna_codec_planes *planes)
+static int tiff_by_libtiff(tiff_file *f, const bzna_rectangle *needed, const bzna_codec_planes *planes)
 {
     TIFFRGBAImage image;
-    uint32_t *const pixels = (uint32_t *)(void *)s->buffer;
+    uint32_t *const pixels = (uint32_t *)(void *)f->buffer;
     char why[1024] = "";
     int done;
 
@@ -394,24 +367,23 @@ static bzna_status tiff_decode(void *state, const void *data, uint64_t bytes, co
                                const bzna_codec_planes *planes, bzna_error *err)
 {
     tiff_file f;
-    tiff_state *s = state;
     bzna_status status = tiff_open(&f, data, bytes, err);
-    uint64_t size = 0;
     int done = 0;
 
+    (void)state;
     if (status == BZNA_OK) {
-        size = f.by_libtiff ? 4 * (uint64_t)f.width * f.height :
+        f.capacity = f.by_libtiff ? 4 * (uint64_t)f.width * f.height :
                TIFFIsTiled(f.tiff) ? TIFFTileSize64(f.tiff) : TIFFScanlineSize64(f.tiff);
         if (f.width != planes->width || f.height != planes->height)
             status = bzna_formats_fail(err, BZNA_E_MISMATCH, "the picture's size has changed");
-        else if (!size || (!f.by_libtiff && size > TIFF_LIMIT_BYTES))
+        else if (!f.capacity || (!f.by_libtiff && f.capacity > TIFF_LIMIT_BYTES))
             status = tiff_fail(&f, BZNA_E_LIMIT, "its rows or tiles are too large");
-        else if (!tiff_reserve(s, size))
+        else if (!(f.buffer = calloc(1, (size_t)f.capacity)))
             status = tiff_fail(&f, BZNA_E_MEMORY, "out of memory");
     }
     if (status == BZNA_OK) {
         done = (!planes->palette || tiff_palette(&f, planes->palette)) &&
-               (f.by_libtiff ? tiff_by_libtiff : tiff_samples)(&f, s, needed, planes);
+               (f.by_libtiff ? tiff_by_libtiff : tiff_samples)(&f, needed, planes);
         if (!done || f.is_damaged)
             status = tiff_fail(&f, BZNA_E_DECODE, "the data are damaged");
     }
@@ -432,8 +404,6 @@ void bzna_formats_tiff(bzna_codec *codec)
         .user = (void *)"libtiff",
         .unwrap = bzna_formats_lacks,
 #else
-        .thread_begin = tiff_thread_begin,
-        .thread_end = tiff_thread_end,
         .inspect = tiff_inspect,
         .decode = tiff_decode,
 #endif

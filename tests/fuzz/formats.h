@@ -36,7 +36,7 @@ static void formats_decode(const bzna_codec *codec, const uint8_t *data, size_t 
 {
     bzna_error err = { .struct_size = sizeof err };
     bzna_codec_shape shape = { .struct_size = sizeof shape, .depth = 8 };
-    void *state = NULL;
+    void *state = codec->thread_begin ? NULL : codec->user;
     uint8_t palette[768];
     if (codec->thread_begin)
         FUZZ_CHECK(codec->thread_begin(codec->user, &state, &err) == BZNA_OK);

@@ -100,6 +100,7 @@ static int decoding_open(decoding *d, const char *path)
 static bzna_status decode_all(decoding *d)
 {
     d->shape = (bzna_codec_shape){ .struct_size = sizeof d->shape, .depth = 8 };
+    d->state = d->codec.thread_begin ? NULL : d->codec.user;
     bzna_status status = d->codec.thread_begin ? d->codec.thread_begin(d->codec.user, &d->state, &d->err) : BZNA_OK;
     if (status == BZNA_OK)
         status = d->codec.inspect(d->state, d->data, d->size, &d->shape, &d->err);
