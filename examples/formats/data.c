@@ -274,7 +274,7 @@ static wchar_t *wide_of(const char *path)
     return wide;
 }
 
-int bzna_formats_data_look(const char *path, int64_t *modified)
+int bzna_formats_data_look(const char *path, int64_t *modified, uint64_t *size)
 {
     wchar_t *wide = wide_of(path);
     WIN32_FILE_ATTRIBUTE_DATA info;
@@ -284,6 +284,8 @@ int bzna_formats_data_look(const char *path, int64_t *modified)
     if (modified)                                           /* in units of 100 ns */
         *modified = is_there ? ((int64_t)info.ftLastWriteTime.dwHighDateTime << 32 |
                                 info.ftLastWriteTime.dwLowDateTime) / 10000000 : 0;
+    if (size)
+        *size = is_there ? (uint64_t)info.nFileSizeHigh << 32 | info.nFileSizeLow : 0;
     return !is_there                                               ? DATA_NONE :
            info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY        ? DATA_FOLDER :
            info.dwFileAttributes & FILE_ATTRIBUTE_DEVICE           ? DATA_OTHER :
@@ -324,19 +326,20 @@ static int system_open(const char *path)
 }
 
 #  define system_close _close
-#  define system_seek  _lseeki64
 #  define system_pread(file, dst, size, at) \
     (_lseeki64(file, (int64_t)(at), SEEK_SET) < 0 ? -1 : _read(file, dst, (unsigned)(size)))
 
 #else
 
-int bzna_formats_data_look(const char *path, int64_t *modified)
+int bzna_formats_data_look(const char *path, int64_t *modified, uint64_t *size)
 {
     struct stat info;
     const int is_there = !stat(path, &info);
 
     if (modified)
         *modified = is_there ? (int64_t)info.st_mtime : 0;
+    if (size)
+        *size = is_there ? (uint64_t)info.st_size : 0;
     return !is_there ? DATA_NONE : S_ISREG(info.st_mode) ? DATA_FILE : S_ISDIR(info.st_mode) ? DATA_FOLDER : DATA_OTHER;
 }
 
@@ -368,7 +371,6 @@ static int system_open(const char *path)
 }
 
 #  define system_close close
-#  define system_seek  lseek
 #  define system_pread(file, dst, size, at) pread(file, dst, (size_t)(size), (off_t)(at))
 
 #endif
@@ -414,22 +416,15 @@ bzna_status bzna_formats_data_add_path(data_names *paths, const char *folder, co
 
 bzna_status bzna_formats_file_open(data_file *file, const char *path, bzna_error *err)
 {
-    const int kind = bzna_formats_data_kind(path);
-    int64_t size;
+    const int kind = bzna_formats_data_look(path, NULL, &file->size);
 
-    *file = (data_file){ .is_file = 1 };
+    *file = (data_file){ .is_file = 1, .size = file->size };
     if (kind == DATA_FOLDER || kind == DATA_OTHER)
         return DATA_FAIL(err, BZNA_E_UNSUPPORTED, "%s", kind == DATA_FOLDER ? "it is a folder" :
                          "it is a pipe, a socket or a device: write its contents to a file first");
     if ((file->handle = system_open(path)) < 0)
         return bzna_formats_data_fail_system(err, "cannot open", errno);
-    if ((size = system_seek(file->handle, 0, SEEK_END)) >= 0) {
-        file->size = (uint64_t)size;
-        return BZNA_OK;
-    }
-    bzna_formats_data_fail_system(err, "cannot open", errno);
-    bzna_formats_file_leave(file);
-    return err->status;
+    return BZNA_OK;
 }
 
 void bzna_formats_file_leave(const data_file *file) { system_close(file->handle); }

@@ -112,10 +112,10 @@ uint64_t bzna_formats_data_hash(uint64_t hash, const void *bytes, size_t size);
 
 enum { DATA_NONE, DATA_FILE, DATA_FOLDER, DATA_OTHER };
 
-/* What is at a path, links followed: one of the above. modified: receives when it was changed last, in seconds, or 0 if
- * that is not known; may be NULL. */
-int bzna_formats_data_look(const char *path, int64_t *modified);
-static inline int bzna_formats_data_kind(const char *path) { return bzna_formats_data_look(path, NULL); }
+/* What is at a path, links followed: one of the above. modified: receives when it was changed last, in seconds. size:
+ * receives the bytes of a file. Either may be NULL, and is 0 if it is not known. */
+int bzna_formats_data_look(const char *path, int64_t *modified, uint64_t *size);
+static inline int bzna_formats_data_kind(const char *path) { return bzna_formats_data_look(path, NULL, NULL); }
 
 /* Reads a whole file into memory, to be freed. Errors name the file. */
 bzna_status bzna_formats_data_read(const char *path, data_span *text, bzna_error *err);
@@ -269,10 +269,8 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
 bzna_status bzna_formats_open_recordio(bzna_context *context, data_file *file, const char *name,
                                        const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
 
-/* Recognizes files of records, which only the caller can describe, because nothing in them is a reliable sign. Returns
- * 1 and writes how to open them, or returns 0 for other files (records.c). */
-int bzna_formats_guess_records(const uint8_t *head, size_t head_bytes, uint64_t file_bytes, char *text,
-                               size_t capacity);
+/* Fails if a file is of IDX, MNIST's format, with a message that says how to open it (records.c). */
+bzna_status bzna_formats_explain_idx(const uint8_t *head, uint64_t head_bytes, uint64_t file_bytes, bzna_error *err);
 
 /* Opens the folders in a folder that config->pairs names (pairs.c). */
 bzna_status bzna_formats_open_pairs(bzna_context *context, const char *root, const bzna_formats_config *config,

@@ -348,12 +348,11 @@ static bzna_status parse(data_list *list, bzna_error *err)
     return list->count ? BZNA_OK : DATA_FAIL(err, BZNA_E_NO_SAMPLES, "the list has no lines");
 }
 
-/* Orders rows by index, and those with equal indices by their lines. */
 static int by_index(const void *a, const void *b)
 {
     const data_list_row *x = a, *y = b;
 
-    return x->index != y->index ? x->index < y->index ? -1 : 1 : x->path < y->path ? -1 : x->path > y->path;
+    return (x->index > y->index) - (x->index < y->index);
 }
 
 static bzna_status sort_rows(data_list *list, bzna_error *err)
@@ -362,7 +361,7 @@ static bzna_status sort_rows(data_list *list, bzna_error *err)
 
     for (uint64_t i = 1; i < list->count; i++) {
         const data_list_row *row = &list->rows[i];
-        const uint64_t at = (uint64_t)(row->path - list->text.data);
+        const uint64_t at = (uint64_t)((row->path > row[-1].path ? row->path : row[-1].path) - list->text.data);
 
         if (row->index == row[-1].index)
             return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "index %llu is in two lines, the second time before byte %llu",
@@ -389,16 +388,9 @@ void bzna_formats_list_free(data_list *list)
 
 const data_list_row *bzna_formats_list_find(const data_list *list, uint64_t index)
 {
-    uint64_t low = 0, high = list->count;
+    const data_list_row wanted = { .index = index };
 
-    while (low < high) {
-        const uint64_t middle = low + (high - low) / 2;
-        if (list->rows[middle].index < index)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < list->count && list->rows[low].index == index ? &list->rows[low] : NULL;
+    return bsearch(&wanted, list->rows, (size_t)list->count, sizeof wanted, by_index);
 }
 
 static data_span labels_of(const data_list_row *row)

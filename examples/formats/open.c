@@ -88,12 +88,12 @@ static void open_refused(bzna_context *context, data_file *file, const char *nam
 {
     uint8_t head[HEAD_BYTES];
     const uint64_t bytes = read_head(file, head);
-    char text[200] = "";
 
     if (err->status == BZNA_E_FORMAT) {
-        if (bzna_formats_guess_records(head, bytes, file->size, text, sizeof text)) {
-            DATA_FAIL_AT(err, BZNA_E_FORMAT, 0, "%s", text);
-            bzna_formats_data_prefix(err, name);
+        bzna_error idx = { .status = BZNA_OK };
+        if (bzna_formats_explain_idx(head, bytes, file->size, &idx) != BZNA_OK) {
+            bzna_formats_data_prefix(&idx, name);
+            *err = idx;
         }
     } else if (is_recordio(c, head, bytes)) {
         bzna_error_init(err, sizeof *err);

@@ -76,15 +76,15 @@ static int is_picture(const char *name, const bzna_formats_config *config)
  * out. */
 static bzna_status list(paired *folder, const bzna_formats_config *config, bzna_error *err)
 {
-    char below[DATA_PATH_BYTES], path[DATA_PATH_BYTES], full[DATA_PATH_BYTES];
+    char path[DATA_PATH_BYTES], full[DATA_PATH_BYTES];
     data_names folders = { .count = 0 };
 
     bzna_formats_data_add(&folders, "", err);
     for (uint32_t i = 0; err->status == BZNA_OK && i < folders.count; i++) {
+        const char *const below = folders.list[i];
         data_names entries = { .count = 0 };
         int error = 0, kind;
 
-        snprintf(below, sizeof below, "%s", folders.list[i]);
         if (bzna_formats_data_join(full, folder->root, below, err) == BZNA_OK)
             error = bzna_formats_data_list(full, &entries, err);
         if (error) {
@@ -161,29 +161,28 @@ static bzna_status check(const paired *from, const paired *to, bzna_error *err)
 /* ---- The folders ---------------------------------------------------------------------------- */
 
 /* Adds a folder by its text in formats_config.pairs, "path" or "name=path". */
-static bzna_status add_folder(pairs *p, const char *root, const char *text, size_t size,
-                              const bzna_formats_config *config, bzna_error *err)
+static bzna_status add_folder(pairs *p, const char *root, data_span text, const bzna_formats_config *config,
+                              bzna_error *err)
 {
-    const char *equals = memchr(text, '=', size), *path = equals ? equals + 1 : text;
-    const size_t name_size = equals ? (size_t)(equals - text) : size, path_size = (size_t)(text + size - path);
     paired *folder = &p->folders[p->folder_count];
     char below[DATA_PATH_BYTES];
+    data_span path = text, name;
 
+    if (!bzna_formats_data_take(&path, '=', &name))
+        path = name;
     if (p->folder_count == PAIRED)
         return DATA_FAIL(err, BZNA_E_LIMIT, "formats_config.pairs: more than %u folders", PAIRED);
-    if (!name_size || name_size >= sizeof folder->field || !path_size || path_size >= sizeof below)
-        return DATA_MISUSE(err, "formats_config.pairs: \"%.*s\" is neither a folder nor a name of 1 to "
-                           "%u bytes, = and a folder", (int)(size < 64 ? size : 64), text, BZNA_NAME_MAX - 1);
+    if (!name.size || name.size >= sizeof folder->field || !path.size || path.size >= sizeof below)
+        return DATA_MISUSE(err, "formats_config.pairs: \"%.*s\" is neither a folder nor a name of 1 to %u bytes, = and "
+                           "a folder", (int)(text.size < 64 ? text.size : 64), text.data, BZNA_NAME_MAX - 1);
 
-    memcpy(folder->field, text, name_size);
-    memcpy(below, path, path_size);
-    folder->field[name_size] = below[path_size] = 0;
+    snprintf(folder->field, sizeof folder->field, "%.*s", (int)name.size, name.data);
+    snprintf(below, sizeof below, "%.*s", (int)path.size, path.data);
     for (uint32_t i = 0; i < p->folder_count; i++)
         if (!strcmp(p->folders[i].field, folder->field))
             return DATA_MISUSE(err, "formats_config.pairs: \"%s\" is named twice", folder->field);
     if (!strcmp(folder->field, "name") || !strcmp(folder->field, "target"))
-        return DATA_MISUSE(err, "formats_config.pairs: \"%s\" is a field of another kind",
-                           folder->field);
+        return DATA_MISUSE(err, "formats_config.pairs: \"%s\" is a field of another kind", folder->field);
 
     p->folder_count++;
     if (bzna_formats_data_join(folder->root, root, below, err) != BZNA_OK)
@@ -197,13 +196,14 @@ static bzna_status add_folder(pairs *p, const char *root, const char *text, size
 
 static bzna_status add_all(pairs *p, const char *root, const bzna_formats_config *config, bzna_error *err)
 {
+    data_span rest = { config->pairs, strlen(config->pairs) }, text;
+
     if (bzna_formats_data_kind(root) != DATA_FOLDER)
         return DATA_MISUSE(err, "formats_config.pairs: it has an effect on folders only");
-    for (const char *text = config->pairs, *end; err->status == BZNA_OK && text; text = *end ? end + 1 : NULL) {
-        end = text + strcspn(text, ",");
-        add_folder(p, root, text, (size_t)(end - text), config, err);
+    for (int more = 1; more && err->status == BZNA_OK;) {
+        more = bzna_formats_data_take(&rest, ',', &text);
+        add_folder(p, root, text, config, err);
     }
-
     if (err->status == BZNA_OK && p->folder_count < 2)
         DATA_MISUSE(err, "formats_config.pairs: only one folder, \"%.64s\"", config->pairs);
     for (uint32_t i = 1; err->status == BZNA_OK && i < p->folder_count; i++)

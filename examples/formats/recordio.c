@@ -18,8 +18,7 @@
 
 #define MAX_BYTES   ((1u << 29) - 1)  /* of a part, and of a record: its length has 29 bits */
 #define HEAD_BYTES  24u               /* of a record with a picture, before labels that follow it */
-#define SCAN_LEAST  4096u             /* bytes that a scan reads at once */
-#define SCAN_MOST   65536u            /* likewise, where records follow closely */
+#define SCAN_BYTES  4096u             /* that a scan reads at once */
 
 enum { WHOLE, FIRST, MIDDLE, LAST };  /* which of its record's parts a part is */
 
@@ -28,7 +27,7 @@ enum { RECORDIO_IMAGE, RECORDIO_LABEL, RECORDIO_ID, RECORDIO_TARGET, RECORDIO_NA
 /* What the data set owns. */
 typedef struct recordio {
     data_records records;
-    uint64_t     count;               /* records */
+    uint64_t     count;               /* records that were found */
     data_list    list;                /* sorted by id; without rows if the caller gave none */
 } recordio;
 
@@ -52,43 +51,38 @@ static int part_of(const uint8_t header[8], part *out)
 
 /* ---- The scan ------------------------------------------------------------------------------- */
 
-/* The records that were found so far. */
-typedef struct found {
-    uint64_t *offsets;
-    uint64_t  count;
-} found;
-
 static bzna_status fail_scan(uint64_t at, bzna_status status, const char *what, bzna_error *err)
 {
     return DATA_FAIL_AT(err, status, at, "at byte %llu: %s: without an .idx, records can't be found from there on",
                         (data_llu)at, what);
 }
 
-static bzna_status add_offset(found *f, uint64_t at, bzna_error *err)
+static bzna_status add_offset(recordio *own, uint64_t at, bzna_error *err)
 {
-    uint64_t *grown = bzna_formats_data_grow(f->offsets, f->count, sizeof *grown, err);
+    uint64_t *grown = bzna_formats_data_grow(own->records.offsets, own->count, sizeof *grown, err);
 
     if (!grown)
         return err->status;
-    f->offsets = grown;
-    f->offsets[f->count++] = at;
+    own->records.offsets = grown;
+    grown[own->count++] = at;
     return BZNA_OK;
 }
 
-/* Finds the beginnings of all records, with SCAN_MOST bytes of memory. Fails where the chain of parts is broken, since
- * all that follows would be lost. */
-static bzna_status scan_in(uint8_t *bytes, const data_file *file, found *f, bzna_error *err)
+/* Finds the beginnings of all records. Fails where the chain of parts is broken, since all that follows would be
+ * lost. */
+static bzna_status scan(recordio *own, bzna_error *err)
 {
-    uint64_t begin = 0, end = 0, most = SCAN_LEAST;         /* of what was read; that is read next */
+    const data_file *const file = &own->records.file;
+    uint8_t bytes[SCAN_BYTES];
+    uint64_t begin = 0, end = 0;      /* of what was read */
     part p;
 
     for (uint64_t at = 0, in_parts = 0, goes_on; at < file->size; at += p.next) {
         if (file->size - at < 8)
             return fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the header", err);
-        if (at < begin || at + 8 > end) {
-            most = at > end + most ? SCAN_LEAST : most < SCAN_MOST ? 2 * most : SCAN_MOST;
+        if (at + 8 > end) {
             begin = at;
-            end = file->size - at < most ? file->size : at + most;
+            end = file->size - at < sizeof bytes ? file->size : at + sizeof bytes;
             if (bzna_formats_file_read(file, begin, bytes, end - begin, err) != BZNA_OK)
                 return err->status;
         }
@@ -101,19 +95,10 @@ static bzna_status scan_in(uint8_t *bytes, const data_file *file, found *f, bzna
          * the record alone fails when it is read */
         goes_on = in_parts && (p.which == MIDDLE || p.which == LAST);
         in_parts = p.which == FIRST || (goes_on && p.which == MIDDLE);
-        if (!goes_on && add_offset(f, at, err) != BZNA_OK)
+        if (!goes_on && add_offset(own, at, err) != BZNA_OK)
             return err->status;
     }
     return BZNA_OK;
-}
-
-static bzna_status scan(const data_file *file, found *f, bzna_error *err)
-{
-    uint8_t *bytes = malloc(SCAN_MOST);
-    const bzna_status status = bytes ? scan_in(bytes, file, f, err) : bzna_formats_data_no_memory(err);
-
-    free(bytes);
-    return status;
 }
 
 /* ---- The index beside the file -------------------------------------------------------------- */
@@ -137,8 +122,10 @@ static int by_offset(const void *a, const void *b)
 }
 
 /* Parses lines of key, tab and offset. */
-static bzna_status parse_index(uint64_t file_bytes, data_span text, found *f, bzna_error *err)
+static bzna_status parse_index(recordio *own, data_span text, bzna_error *err)
 {
+    const uint64_t file_bytes = own->records.file.size;
+    uint64_t *offsets;
     data_span rest = text, last;
     uint64_t number = 0, offset;
 
@@ -154,21 +141,22 @@ static bzna_status parse_index(uint64_t file_bytes, data_span text, found *f, bz
             return fail_index(at, "no key, tab and offset", number, err);
         if (offset % 4 || offset >= file_bytes || file_bytes - offset < 8)
             return fail_index(offset, "no record can begin at its offset", number, err);
-        if (add_offset(f, offset, err) != BZNA_OK)
+        if (add_offset(own, offset, err) != BZNA_OK)
             return err->status;
     }
 
-    if (!f->count)
+    if (!own->count)
         return fail_index(0, "it is empty", 0, err);
-    qsort(f->offsets, (size_t)f->count, sizeof *f->offsets, by_offset);
-    for (uint64_t i = 1; i < f->count; i++)
-        if (f->offsets[i] == f->offsets[i - 1])
-            return fail_index(f->offsets[i], "two lines have the same offset", 0, err);
+    offsets = own->records.offsets;
+    qsort(offsets, (size_t)own->count, sizeof *offsets, by_offset);
+    for (uint64_t i = 1; i < own->count; i++)
+        if (offsets[i] == offsets[i - 1])
+            return fail_index(offsets[i], "two lines have the same offset", 0, err);
     return BZNA_OK;
 }
 
 /* Checks that two offsets of the index are headers. */
-static bzna_status check_ends(const data_file *file, const found *f, bzna_error *err)
+static bzna_status check_ends(const recordio *own, bzna_error *err)
 {
     static const char *const whats[] = { "no record begins at its first offset",
                                          "no record begins at its last offset" };
@@ -176,8 +164,8 @@ static bzna_status check_ends(const data_file *file, const found *f, bzna_error 
     part p;
 
     for (int i = 0; i < 2; i++) {
-        const uint64_t at = f->offsets[i ? f->count - 1 : 0];
-        if (bzna_formats_file_read(file, at, header, sizeof header, err) != BZNA_OK)
+        const uint64_t at = own->records.offsets[i ? own->count - 1 : 0];
+        if (bzna_formats_file_read(&own->records.file, at, header, sizeof header, err) != BZNA_OK)
             return err->status;
         if (!part_of(header, &p))
             return fail_index(at, whats[i], 0, err);
@@ -187,10 +175,9 @@ static bzna_status check_ends(const data_file *file, const found *f, bzna_error 
 
 /* Reads NAME.idx beside NAME.rec, or takes the index of the config. Finds nothing if there is none, or only one that is
  * older than the file. */
-static bzna_status open_index(const data_file *file, const char *name, const bzna_dataset_config *config, found *f,
-                              bzna_error *err)
+static bzna_status open_index(recordio *own, const char *name, const bzna_dataset_config *config, bzna_error *err)
 {
-    const size_t length = file->is_file ? strlen(name) : 0;
+    const size_t length = own->records.file.is_file ? strlen(name) : 0;
     char path[DATA_PATH_BYTES] = "dataset_config.index";
     data_span text = { config->index, (size_t)config->index_bytes };
     int64_t written, modified;
@@ -199,15 +186,15 @@ static bzna_status open_index(const data_file *file, const char *name, const bzn
         if (length < 5 || length >= sizeof path || strcmp(name + length - 4, ".rec"))
             return BZNA_OK;
         snprintf(path, sizeof path, "%.*s.idx", (int)length - 4, name);
-        bzna_formats_data_look(name, &modified);
-        if (bzna_formats_data_look(path, &written) == DATA_NONE || written < modified)
+        bzna_formats_data_look(name, &modified, NULL);
+        if (bzna_formats_data_look(path, &written, NULL) == DATA_NONE || written < modified)
             return BZNA_OK;
         if (bzna_formats_data_read(path, &text, err) != BZNA_OK)
             return err->status;
     }
 
-    if (parse_index(file->size, text, f, err) == BZNA_OK)
-        check_ends(file, f, err);
+    if (parse_index(own, text, err) == BZNA_OK)
+        check_ends(own, err);
     if (err->status != BZNA_OK)
         bzna_formats_data_prefix(err, path);
     if (!config->index)
@@ -218,15 +205,10 @@ static bzna_status open_index(const data_file *file, const char *name, const bzn
 /* Finds the records, by the index or by a scan. */
 static bzna_status find_records(recordio *own, const char *name, const bzna_dataset_config *config, bzna_error *err)
 {
-    const data_file *file = &own->records.file;
-    found f = { NULL, 0 };
-
-    if (open_index(file, name, config, &f, err) == BZNA_OK && !f.count && scan(file, &f, err) == BZNA_OK && !f.count)
+    if (open_index(own, name, config, err) == BZNA_OK && !own->count && scan(own, err) == BZNA_OK && !own->count)
         DATA_FAIL(err, BZNA_E_NO_SAMPLES, "no record begins in the file");
-    own->count = f.count;
-    if (err->status == BZNA_OK)
-        add_offset(&f, file->size, err);
-    own->records.offsets = f.offsets;
+    if (err->status == BZNA_OK && add_offset(own, own->records.file.size, err) == BZNA_OK)
+        own->count--;                                       /* it is where the last one ends */
     return err->status;
 }
 

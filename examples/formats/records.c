@@ -230,9 +230,9 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
 
 /* ---- What files of records look like -------------------------------------------------------- */
 
-/* Recognizes IDX, MNIST's format: two zeros, the type of the numbers (8: bytes), the count of sizes, the sizes with 32
- * bits each, then the numbers. Returns 1 and writes how to open the file, or returns 0. */
-static int guess_idx(const uint8_t *head, size_t head_bytes, uint64_t file_bytes, char *text, size_t capacity)
+/* IDX is two zeros, the type of the numbers (8: bytes), the count of sizes, the sizes with 32 bits each, then the
+ * numbers. */
+bzna_status bzna_formats_explain_idx(const uint8_t *head, uint64_t head_bytes, uint64_t file_bytes, bzna_error *err)
 {
     formats_bytes b = { head, head_bytes, 0 };
     const uint32_t magic = formats_u32(&b), dimensions = magic & 255;
@@ -242,33 +242,15 @@ static int guess_idx(const uint8_t *head, size_t head_bytes, uint64_t file_bytes
 
     if (magic >> 8 != 8 || !dimensions || dimensions > 3 || b.overrun || !count || !height || !width ||
         height > 65536 || width > 65535)
-        return 0;
+        return err->status;
     if (end != file_bytes)
-        snprintf(text, capacity, "it begins like an IDX file (MNIST's) of %llu records of %llux%llu bytes, but has "
-                 "%llu bytes instead of %llu", (data_llu)count, (data_llu)width, (data_llu)height,
-                 (data_llu)file_bytes, (data_llu)end);
-    else if (dimensions == 1)
-        snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels without pictures: open the file of the "
-                 "pictures", (data_llu)count);
-    else
-        snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu records of %llux%llu bytes: open it with "
-                 "formats_config.records (header_bytes %llu)", (data_llu)count, (data_llu)width, (data_llu)height,
-                 (data_llu)at);
-    return 1;
-}
-
-int bzna_formats_guess_records(const uint8_t *head, size_t head_bytes, uint64_t file_bytes, char *text,
-                               size_t capacity)
-{
-    const int is_100 = file_bytes % 3073 != 0;
-
-    if (!head_bytes)
-        return 0;
-    if (guess_idx(head, head_bytes, file_bytes, text, capacity))
-        return 1;
-    if (file_bytes % 10000 || (is_100 && file_bytes % 3074) || head[0] > 19)
-        return 0;
-    snprintf(text, capacity, "by its size, it is a binary file of CIFAR-%s: open it with formats_config.records "
-             "(32x32, 3 channels in planes, label%s first)", is_100 ? "100" : "10", is_100 ? "s" : "");
-    return 1;
+        return DATA_FAIL_AT(err, BZNA_E_FORMAT, 0, "it begins like an IDX file (MNIST's) of %llu records of %llux%llu "
+                            "bytes, but has %llu bytes instead of %llu", (data_llu)count, (data_llu)width,
+                            (data_llu)height, (data_llu)file_bytes, (data_llu)end);
+    if (dimensions == 1)
+        return DATA_FAIL_AT(err, BZNA_E_FORMAT, 0, "it is an IDX file (MNIST's) of %llu labels without pictures: open "
+                            "the file of the pictures", (data_llu)count);
+    return DATA_FAIL_AT(err, BZNA_E_FORMAT, 0, "it is an IDX file (MNIST's) of %llu records of %llux%llu bytes: open it "
+                        "with formats_config.records (header_bytes %llu)", (data_llu)count, (data_llu)width,
+                        (data_llu)height, (data_llu)at);
 }
