@@ -7,7 +7,7 @@
  * BENZINA_FORMATS_NO_JPEG2000. OpenJPEG 2.4 and later will do.
  *
  * Gray, RGB and sYCC, whose chroma may be subsampled, of any number of bits: fewer than 8 are stretched to 0..255, and
- * of more than 16 the upper 16 are taken. Colors with numbers (pclr) have a palette. Channels lie where cdef says.
+ * of more than 16 the upper 16 are taken. OpenJPEG makes colors of numbers (pclr), and puts channels where cdef says.
  * Alpha is dropped. Samples that are signed are moved up by half of their range. Other color spaces are refused.
  *
  * The parts of pictures that are not needed are not decoded. What inspect needs is read here. OpenJPEG allocates notes
@@ -36,12 +36,11 @@ static int32_t j2k_recognize(void *user, const void *head, uint64_t bytes)
 typedef struct j2k_picture {
     uint32_t   origin[2];             /* in the reference grid */
     uint32_t   size[2];               /* of component 0 */
-    uint32_t   components;
-    uint32_t   bits[J2K_COMPONENTS];  /* of a sample */
+    uint32_t   components;            /* that are coded */
+    uint32_t   bits[J2K_COMPONENTS];  /* of a sample; with a palette, of its columns */
     uint32_t   step[J2K_COMPONENTS][2];       /* from one of its samples to the next in the grid */
     uint32_t   space;                 /* enumcs, or of an ICC profile; 0: not said */
     uint32_t   colors;                /* 1 or 3 */
-    uint32_t   from[3];               /* the component of each color */
     uint32_t   shift[3][2];           /* of each color: log2 of the subsampling */
     uint32_t   is_ycc;
     formats_bytes pclr;               /* at NULL: there is no palette */
@@ -170,12 +169,6 @@ static void j2k_boxes(formats_bytes boxes, j2k_picture *p)
             p->space = p->space ? p->space : UINT32_MAX;
         } else if (type == formats_type("pclr")) {
             p->pclr = box;
-        } else if (type == formats_type("cdef")) {
-            for (uint32_t n = formats_u16(&box); n && !box.overrun; n--) {
-                const uint32_t channel = formats_u16(&box), kind = formats_u16(&box), color = formats_u16(&box);
-                if (!kind && color >= 1 && color <= 3 && !box.overrun)
-                    p->from[color - 1] = channel;
-            }
         }
     }
 }
@@ -187,10 +180,10 @@ static bzna_status j2k_read(const uint8_t *data, uint64_t bytes, j2k_picture *p,
     static const char sizes[] = "components of such sizes or depths are not supported";
     formats_bytes r = { data, bytes, 0 }, box = { data, 0, 0 };
     bzna_status status;
-    uint32_t type = 0;
+    uint32_t type = 0, columns;
     int is_subsampled;
 
-    *p = (j2k_picture){ .from = { 0, 1, 2 }, .is_file = !data[0] };
+    *p = (j2k_picture){ .is_file = !data[0] };
     while (p->is_file && type != formats_type("jp2c")) {
         if (formats_box(&r, &type, &box) <= 0)
             return bzna_formats_fail(err, BZNA_E_DECODE, "there is no picture, or it is truncated");
@@ -205,15 +198,22 @@ static bzna_status j2k_read(const uint8_t *data, uint64_t bytes, j2k_picture *p,
         p->space != formats_type("RGB ") && p->space != formats_type("GRAY"))
         return bzna_formats_fail(err, BZNA_E_CODEC, p->space == 12 || p->space == formats_type("CMYK") ?
                                  "CMYK is not supported" : "its color space is not supported");
-    p->colors = p->components < 3 || p->pclr.at || p->space == GRAY || p->space == formats_type("GRAY") ? 1 : 3;
-    for (uint32_t i = 0; i < p->colors; i++)
-        if (p->from[i] >= p->components)
-            return bzna_formats_fail(err, BZNA_E_DECODE, "a color has no component");
+    columns = p->components;
+    if (p->pclr.at) {
+        formats_take(&p->pclr, 2);
+        columns = formats_u8(&p->pclr);
+        for (uint32_t i = 0; i < 3 && i < columns; i++) {
+            p->bits[i] = (formats_u8(&p->pclr) & 127) + 1;
+            memcpy(p->step[i], p->step[0], sizeof p->step[0]);
+            if (p->bits[i] > 31 || p->pclr.overrun)
+                return bzna_formats_fail(err, BZNA_E_DECODE, "its palette is damaged");
+        }
+    }
+    p->colors = columns < 3 || p->space == GRAY || p->space == formats_type("GRAY") ? 1 : 3;
     for (uint32_t i = 0; i < p->colors; i++)
         for (int axis = 0; axis < 2; axis++) {
-            const uint32_t step = p->step[p->from[i]][axis], times = step / p->step[0][axis];
-            if (step % p->step[0][axis] || (times != 1 && times != 2 && times != 4) ||
-                p->bits[p->from[i]] != p->bits[p->from[0]])
+            const uint32_t step = p->step[i][axis], times = step / p->step[0][axis];
+            if (step % p->step[0][axis] || (times != 1 && times != 2 && times != 4) || p->bits[i] != p->bits[0])
                 return bzna_formats_fail(err, BZNA_E_CODEC, sizes);
             p->shift[i][axis] = times / 2;
         }
@@ -222,8 +222,6 @@ static bzna_status j2k_read(const uint8_t *data, uint64_t bytes, j2k_picture *p,
     p->is_ycc = p->colors == 3 && (p->space == SYCC || is_subsampled);
     if (p->shift[0][0] || p->shift[0][1] || p->shift[1][0] != p->shift[2][0] || p->shift[1][1] != p->shift[2][1])
         return bzna_formats_fail(err, BZNA_E_CODEC, sizes);
-    if (p->pclr.at && p->bits[0] > 8)
-        return bzna_formats_fail(err, BZNA_E_CODEC, "numbers of colors of more than 8 bits are not supported");
     return BZNA_OK;
 }
 
@@ -237,34 +235,11 @@ static bzna_status j2k_inspect(void *state, const void *data, uint64_t bytes, bz
         return status;
     shape->width = p.size[0];
     shape->height = p.size[1];
-    shape->pixels = p.pclr.at ? BZNA_PIXELS_INDEX : p.is_ycc ? BZNA_PIXELS_YCBCR :
-                    p.colors == 3 ? BZNA_PIXELS_RGB : BZNA_PIXELS_GRAY;
-    shape->depth = p.pclr.at || p.bits[0] <= 8 ? 8 : j2k_least(p.bits[p.from[0]], 16);
+    shape->pixels = p.is_ycc ? BZNA_PIXELS_YCBCR : p.colors == 3 ? BZNA_PIXELS_RGB : BZNA_PIXELS_GRAY;
+    shape->depth = p.bits[0] <= 8 ? 8 : j2k_least(p.bits[0], 16);
     shape->chroma_shift_x = p.shift[1][0];
     shape->chroma_shift_y = p.shift[1][1];
     return BZNA_OK;
-}
-
-/* Gives the palette: a number of colors, of columns, the bits of each column, at most 32; then the values. */
-static int j2k_palette(formats_bytes r, uint8_t palette[768])
-{
-    const uint32_t colors = formats_u16(&r), columns = formats_u8(&r);
-    uint8_t bits[255] = { 8 };
-
-    for (uint32_t i = 0; i < columns; i++)
-        bits[i] = (uint8_t)((formats_u8(&r) & 127) + 1);
-    for (uint32_t i = 0; i < colors * columns; i++) {
-        const uint32_t c = i % columns, value = (uint32_t)formats_number(&r, (bits[c] + 7u) / 8);
-        uint8_t byte;
-
-        if (r.overrun || i / columns > 255 || bits[c] > 32)
-            return 0;
-        byte = (uint8_t)(bits[c] > 8 ? value >> (bits[c] - 8) : value * 255 / ((1u << bits[c]) - 1));
-        for (uint32_t k = 0; k < 3; k++)
-            if (k == c || columns < 3)
-                palette[3 * (i / columns) + k] = c && columns < 3 ? palette[3 * (i / columns) + k] : byte;
-    }
-    return colors && columns;
 }
 
 /* ---- OpenJPEG ---- */
@@ -330,7 +305,7 @@ static uint32_t j2k_place(uint32_t place, uint32_t origin, uint32_t begin, uint3
 static int j2k_write(const j2k_picture *p, const opj_image_comp_t *c, const bzna_rectangle *needed,
                      const bzna_codec_planes *planes, uint32_t color)
 {
-    const uint32_t *shift = p->shift[color], *step = p->step[p->from[color]];
+    const uint32_t *shift = p->shift[color], *step = p->step[color];
     const uint32_t x0 = needed->x0 >> shift[0], x1 = ((needed->x1 - 1) >> shift[0]) + 1;
     const uint32_t y1 = ((needed->y1 - 1) >> shift[1]) + 1;
     const uint32_t origin_x = j2k_steps(p->origin[0], step[0]), origin_y = j2k_steps(p->origin[1], step[1]);
@@ -346,7 +321,7 @@ static int j2k_write(const j2k_picture *p, const opj_image_comp_t *c, const bzna
             int64_t number = row[j2k_place(x, origin_x, c->x0, c->w)] + middle;
 
             number = number < 0 ? 0 : number > top ? top : number;
-            if (c->prec < 8 && !planes->palette)
+            if (c->prec < 8)
                 number = number * 255 / top;
             formats_put(to, c->prec > 8, (uint32_t)(number >> (c->prec > 16 ? c->prec - 16 : 0)));
         }
@@ -367,9 +342,8 @@ static int j2k_run(opj_codec_t *codec, opj_stream_t *stream, const j2k_picture *
                                    (OPJ_INT32)(p->origin[1] + needed->y1));
     done = done && opj_decode(codec, stream, image) && opj_end_decompress(codec, stream);
     for (uint32_t i = 0; i < p->colors && done; i++) {
-        const uint32_t k = p->from[i];
-        const opj_image_comp_t *c = &image->comps[k];
-        done = c->prec == p->bits[k] && c->dx == p->step[k][0] && c->dy == p->step[k][1] &&
+        const opj_image_comp_t *c = &image->comps[i];
+        done = i < image->numcomps && c->prec == p->bits[i] && c->dx == p->step[i][0] && c->dy == p->step[i][1] &&
                j2k_write(p, c, needed, planes, i);
     }
     opj_image_destroy(image);
@@ -391,11 +365,8 @@ static bzna_status j2k_decode(void *state, const void *data, uint64_t bytes, con
         return status;
     if (p.size[0] != planes->width || p.size[1] != planes->height)
         return bzna_formats_fail(err, BZNA_E_MISMATCH, "the picture's size has changed");
-    if (planes->palette && !j2k_palette(p.pclr, planes->palette))
-        return bzna_formats_fail(err, BZNA_E_DECODE, "its palette is damaged");
 
     opj_set_default_decoder_parameters(&parameters);
-    parameters.flags |= OPJ_DPARAMETERS_IGNORE_PCLR_CMAP_CDEF_FLAG;
     codec = opj_create_decompress(p.is_file ? OPJ_CODEC_JP2 : OPJ_CODEC_J2K);
     stream = opj_stream_create(1u << 16, OPJ_TRUE);
     if (codec && stream) {

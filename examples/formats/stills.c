@@ -91,21 +91,6 @@ static void gif_skip_blocks(formats_bytes *r)
         formats_take(r, size);
 }
 
-/* Returns the number of the color that is closest to another one. */
-static uint32_t gif_closest(const uint8_t palette[768], const uint8_t color[3])
-{
-    uint32_t best = 0, least = UINT32_MAX;
-
-    for (uint32_t i = 0; i < 256; i++) {
-        uint32_t distance = 0;
-        for (uint32_t c = 0; c < 3; c++)
-            distance += (uint32_t)abs(palette[3 * i + c] - color[c]);
-        best = distance < least ? i : best;
-        least = distance < least ? distance : least;
-    }
-    return best;
-}
-
 /* Reads up to the end of the first picture. */
 static bzna_status gif_read(formats_bytes *r, gif *g, bzna_codec_shape *shape, bzna_error *err)
 {
@@ -135,9 +120,8 @@ static bzna_status gif_read(formats_bytes *r, gif *g, bzna_codec_shape *shape, b
     if (!colors && !own)
         return still_fail(err, "there is no palette");
     if (own) {                        /* the screen's background may be none of its colors */
-        g->background = colors ? g->background : 255;
-        if (g->background < own && memcmp(g->palette + 3 * g->background, around, 3))
-            g->background = own < 256 ? 255 : gif_closest(g->palette, around);
+        if (!colors || (g->background < own && memcmp(g->palette + 3 * g->background, around, 3)))
+            g->background = 255;
         if (g->background >= own)
             memcpy(g->palette + 3 * g->background, around, 3);
     }

@@ -79,20 +79,26 @@ static bzna_status take(draws *d, const bzna_dataset *dataset, const bzna_format
     return BZNA_OK;
 }
 
-/* Checks the weights, and counts the draws of an epoch. */
-static bzna_status check(draws *d, const bzna_dataset *dataset, bzna_error *err)
+/* Checks the weights and adds them up, finds where the parts end, and counts the draws of an epoch. */
+static bzna_status add_up(draws *d, const bzna_dataset *dataset, bzna_error *err)
 {
     const bzna_formats_weights *w = &d->w;
-    uint64_t positive = 0;
+    uint64_t positive = 0, end = 0;
     double sum = 0;
 
+    d->sums = malloc((size_t)d->groups * sizeof *d->sums);
+    d->ends = malloc((size_t)d->groups * sizeof *d->ends);
+    if (!d->sums || !d->ends)
+        return bzna_formats_data_no_memory(err);
     for (uint64_t i = 0; i < d->groups; i++) {
+        const uint64_t size = w->by_part ? bzna_dataset_part_count(dataset, (uint32_t)i) : 1;
+
         if (!isfinite(w->weights[i]) || w->weights[i] < 0)
             return DATA_MISUSE(err, "formats_weights.weights[%llu]: %g is negative or not a number",
                                (data_llu)i, w->weights[i]);
-        sum += w->weights[i];
-        if (w->weights[i] > 0)
-            positive += w->by_part ? bzna_dataset_part_count(dataset, (uint32_t)i) : 1;
+        positive += w->weights[i] > 0 ? size : 0;
+        d->sums[i] = sum += w->weights[i];
+        d->ends[i] = end += size;
     }
 
     if (!(sum > 0) || !isfinite(sum))
@@ -101,24 +107,6 @@ static bzna_status check(draws *d, const bzna_dataset *dataset, bzna_error *err)
         return DATA_MISUSE(err, "formats_weights.epoch_samples: %llu draws without replacement from "
                            "%llu samples with a weight", (data_llu)w->epoch_samples, (data_llu)positive);
     d->count = w->epoch_samples ? w->epoch_samples : w->weighting == BZNA_WEIGHTING_ONCE ? positive : d->samples;
-    return BZNA_OK;
-}
-
-/* Adds up the weights, and finds where the parts end. */
-static bzna_status add_up(draws *d, const bzna_dataset *dataset, bzna_error *err)
-{
-    const uint32_t groups = (uint32_t)d->groups;
-    uint64_t end = 0;
-    double sum = 0;
-
-    d->sums = malloc(groups * sizeof *d->sums);
-    d->ends = malloc(groups * sizeof *d->ends);
-    if (!d->sums || !d->ends)
-        return bzna_formats_data_no_memory(err);
-    for (uint32_t i = 0; i < groups; i++) {
-        d->sums[i] = sum += d->w.weights[i];
-        d->ends[i] = end += d->w.by_part ? bzna_dataset_part_count(dataset, i) : 1;
-    }
     return BZNA_OK;
 }
 
@@ -235,6 +223,12 @@ static bzna_status fill(const draws *d, uint64_t epoch, uint64_t *list, bzna_err
     return BZNA_OK;
 }
 
+static void forget(draws *d)
+{
+    free(d->sums);
+    free(d->ends);
+}
+
 bzna_status bzna_formats_weighted_list(const bzna_dataset *dataset, const bzna_formats_weights *weights, uint64_t epoch,
                                        uint64_t *list, uint64_t capacity, uint64_t *count, bzna_error *err)
 {
@@ -242,34 +236,34 @@ bzna_status bzna_formats_weighted_list(const bzna_dataset *dataset, const bzna_f
     bzna_error e;
 
     bzna_error_init(&e, sizeof e);
-    if (take(&d, dataset, weights, &e) == BZNA_OK && check(&d, dataset, &e) == BZNA_OK) {
+    if (take(&d, dataset, weights, &e) == BZNA_OK && add_up(&d, dataset, &e) == BZNA_OK) {
         if (!list || capacity < d.count)
             DATA_FAIL(&e, BZNA_E_BUFFER, "the list needs %llu numbers, the buffer has %llu", (data_llu)d.count,
                       (data_llu)(list ? capacity : 0));
-        else if (add_up(&d, dataset, &e) == BZNA_OK)
+        else
             fill(&d, epoch, list, &e);
     }
     if (count)
         *count = d.count;
-    free(d.sums);
-    free(d.ends);
+    forget(&d);
     return bzna_formats_data_return(err, &e);
 }
 
 bzna_status bzna_formats_weighted_give(bzna_loader *loader, const bzna_dataset *dataset,
                                        const bzna_formats_weights *weights, uint64_t epoch, bzna_error *err)
 {
-    uint64_t *list = NULL, count;
+    draws d = { .count = 0 };
+    uint64_t *list = NULL;
     bzna_error e;
 
     bzna_error_init(&e, sizeof e);
-    if (bzna_formats_weighted_list(dataset, weights, epoch, NULL, 0, &count, &e) == BZNA_E_BUFFER) {
-        bzna_error_init(&e, sizeof e);
-        if (count >= SIZE_MAX / sizeof *list || !(list = malloc(((size_t)count + 1) * sizeof *list)))
+    if (take(&d, dataset, weights, &e) == BZNA_OK && add_up(&d, dataset, &e) == BZNA_OK) {
+        if (d.count > SIZE_MAX / sizeof *list || !(list = malloc((size_t)d.count * sizeof *list)))
             bzna_formats_data_no_memory(&e);
-        else if (bzna_formats_weighted_list(dataset, weights, epoch, list, count, &count, &e) == BZNA_OK)
-            bzna_loader_set_batches(loader, epoch, list, count, NULL, 0, &e);
+        else if (fill(&d, epoch, list, &e) == BZNA_OK)
+            bzna_loader_set_batches(loader, epoch, list, d.count, NULL, 0, &e);
     }
     free(list);
+    forget(&d);
     return bzna_formats_data_return(err, &e);
 }
