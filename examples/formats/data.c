@@ -172,16 +172,14 @@ data_span bzna_formats_data_trim(data_span text)
 
 int bzna_formats_data_has_word(const char *list, data_span word)
 {
-    for (list += strspn(list, " "); *list; list += strspn(list, " ")) {
-        const size_t size = strcspn(list, " ");
+    for (size_t size; *list; list += size + strspn(list + size, " ")) {
         size_t i = 0;
 
-        while (i < size && i < word.size &&
-               list[i] == (word.data[i] >= 'A' && word.data[i] <= 'Z' ? word.data[i] | 32 : word.data[i]))
+        size = strcspn(list, " ");
+        while (i < size && size == word.size && list[i] == (word.data[i] | ('A' ^ 'a')))
             i++;
-        if (i == size && i == word.size)
+        if (i == size)
             return 1;
-        list += size;
     }
     return 0;
 }
@@ -456,12 +454,15 @@ bzna_status bzna_formats_file_take(data_file *file, const bzna_source *source, b
 /* Reads some bytes of a file of any kind. Returns how many, 0 at the end, or a negative number. */
 static int64_t read_some(const data_file *file, uint64_t offset, void *dst, uint64_t size)
 {
-    const uint64_t left = offset < file->size ? file->size - offset : 0;
+    const uint64_t left = offset < file->size ? file->size - offset : 0, count = size < left ? size : left;
 
-    if (file->memory && (size = size < left ? size : left) != 0)
-        memcpy(dst, file->memory + offset, (size_t)size);
-    return file->memory ? (int64_t)size : file->is_file ? system_read(file->handle, offset, dst, size) :
-           file->source.read_at(file->source.user, offset, dst, size);
+    if (file->is_file && !file->memory)
+        return system_read(file->handle, offset, dst, size);
+    if (!file->memory)
+        return file->source.read_at(file->source.user, offset, dst, size);
+    if (count)
+        memcpy(dst, file->memory + offset, (size_t)count);
+    return (int64_t)count;
 }
 
 bzna_status bzna_formats_file_read(const data_file *file, uint64_t offset, void *dst, uint64_t size, bzna_error *err)

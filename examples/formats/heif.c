@@ -241,7 +241,7 @@ static int heif_is_referred_to(const heif *h, const char *kind, uint32_t id)
 typedef struct heif_extents {
     formats_bytes c;                     /* at the first extent */
     uint32_t   count;                 /* of extents, which are read one after the other */
-    uint32_t   bytes[3];              /* of each extent's index, which is not used, its offset and its length */
+    uint32_t   bytes[4];              /* of an extent's offset and length, of the base, of an extent's index */
     uint64_t   base;                  /* added to offsets */
     formats_bytes in;                    /* what offsets count in: the file, or idat */
 } heif_extents;
@@ -252,15 +252,14 @@ static bzna_status heif_find_extents(const heif *h, uint32_t id, heif_extents *e
     formats_bytes c = h->iloc;
     const uint32_t version = formats_u32(&c) >> 24, sizes = formats_u16(&c);
     const uint64_t count = formats_number(&c, version < 2 ? 2 : 4);
-    uint32_t widths[4], found = 0, where = 0;                  /* bytes of an offset, a length, a base, an index */
+    uint32_t found = 0, where = 0;
 
     for (int i = 0; i < 4; i++) {
-        widths[i] = i < 3 || version ? sizes >> (12 - 4 * i) & 15 : 0;
-        if (widths[i] != 0 && widths[i] != 4 && widths[i] != 8)
+        e->bytes[i] = i < 3 || version ? sizes >> (12 - 4 * i) & 15 : 0;
+        if (e->bytes[i] != 0 && e->bytes[i] != 4 && e->bytes[i] != 8)
             return heif_fail(h, h->iloc.at, BZNA_E_BOX, "meta/iloc", "numbers of %u bytes, not of 0, 4 or 8",
-                             widths[i]);
+                             e->bytes[i]);
     }
-    *e = (heif_extents){ .bytes = { widths[3], widths[0], widths[1] } };
     if (version > 2 || count > HEIF_ITEMS)
         return heif_fail(h, h->iloc.at, BZNA_E_LIMIT, "meta/iloc", "version %u, %llu items", version,
                          (heif_llu)count);
@@ -269,10 +268,10 @@ static bzna_status heif_find_extents(const heif *h, uint32_t id, heif_extents *e
         found = (uint32_t)formats_number(&c, version < 2 ? 2 : 4);
         where = version ? formats_u16(&c) & 15 : 0;            /* construction_method */
         where |= formats_u16(&c) << 4;                         /* data_reference_index */
-        e->base = formats_number(&c, widths[2]);
+        e->base = formats_number(&c, e->bytes[2]);
         e->count = formats_u16(&c);
         e->c = c;
-        formats_take(&c, (uint64_t)e->count * (widths[0] + widths[1] + widths[3]));
+        formats_take(&c, (uint64_t)e->count * (e->bytes[0] + e->bytes[1] + e->bytes[3]));
     }
     if (c.overrun || found != id)
         return heif_fail(h, h->iloc.at, BZNA_E_BOX, "meta/iloc", c.overrun ? "too short for its items" :
@@ -307,9 +306,9 @@ static bzna_status heif_item_bytes(const heif *h, uint32_t id, formats_bytes *by
         const uint8_t *first;
         uint64_t offset, size, left;
 
-        formats_number(&e.c, e.bytes[0]);
-        offset = formats_number(&e.c, e.bytes[1]);
-        size = formats_number(&e.c, e.bytes[2]);
+        formats_take(&e.c, e.bytes[3]);
+        offset = formats_number(&e.c, e.bytes[0]);
+        size = formats_number(&e.c, e.bytes[1]);
         left = e.base > e.in.left || offset > e.in.left - e.base ? 0 : e.in.left - e.base - offset;
         if (!left || size > left)
             return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "an extent of %llu bytes at %llu goes past the end, "
@@ -599,10 +598,9 @@ static bzna_status heif_describe(const heif *h, const heif_item *item, formats_b
     image->color = item->color;
 
     *shape = (bzna_codec_shape){ .struct_size = sizeof *shape };
-    if ((status = bzna_image_inspect(image, shape, h->err)) == BZNA_OK && !shape->color.present) {
-        image->color = h->is_miaf ? (bzna_color){ 1, 13, 5, 1, 1 } : (bzna_color){ 2, 2, 2, 0, 1 };
-        status = bzna_image_inspect(image, shape, h->err);
-    }
+    status = bzna_image_inspect(image, shape, h->err);
+    if (status == BZNA_OK && !shape->color.present)
+        shape->color = image->color = h->is_miaf ? (bzna_color){ 1, 13, 5, 1, 1 } : (bzna_color){ 2, 2, 2, 0, 1 };
     return status;
 }
 

@@ -167,35 +167,18 @@ static bzna_status open_each(bzna_context *context, const data_names *paths, bzn
     return err->status;
 }
 
-/* Returns 1 if a name ends so, else 0. */
-static int ends_in(const char *name, const char *extension)
-{
-    const size_t size = strlen(name), end = strlen(extension);
-
-    return size > end && !strcmp(name + size - end, extension);
-}
-
 /* Adds a path, or the files in it if it is a folder that holds RecordIO files, in the order of their names. */
 static bzna_status add_files(data_names *paths, const char *path, bzna_error *err)
 {
     const uint32_t first = paths->count;
-    data_names names = { .count = 0 };
-    int any = 0, error = 0;
 
-    if (bzna_formats_data_kind(path) == DATA_FOLDER && (error = bzna_formats_data_list(path, &names, err)) != 0)
-        bzna_formats_data_fail_system(err, path, error);
-    for (uint32_t i = 0; i < names.count; i++)
-        any |= ends_in(names.list[i], ".rec");
-    for (uint32_t i = 0; any && i < names.count && err->status == BZNA_OK; i++) {
-        const char *name = names.list[i];
-        if (*name != '.' && (ends_in(name, ".rec") || ends_in(name, ".tar") || ends_in(name, ".bzna")))
-            bzna_formats_data_add_path(paths, path, name, err);
-    }
-    if (err->status == BZNA_OK && paths->count == first)
-        bzna_formats_data_add(paths, path, err);
-    bzna_formats_data_free(&names);
-    if (err->status == BZNA_OK)
-        bzna_formats_data_sort(paths, first);
+    if (bzna_formats_data_kind(path) == DATA_FOLDER && bzna_formats_match(paths, path, "*.rec", err) != BZNA_OK)
+        return err->status;
+    if (paths->count == first)
+        return bzna_formats_data_add(paths, path, err);
+    if (bzna_formats_match(paths, path, "*.tar", err) == BZNA_OK)
+        bzna_formats_match(paths, path, "*.bzna", err);
+    bzna_formats_data_sort(paths, first);
     return err->status;
 }
 

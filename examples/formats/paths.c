@@ -342,16 +342,14 @@ static bzna_status glob_walk(data_names *found, char *path, size_t known, const 
     return status;
 }
 
-/* Adds the files that match, sorted by the bytes of their paths. */
-static bzna_status match(data_names *paths, const char *pattern, bzna_error *err)
+bzna_status bzna_formats_match(data_names *paths, const char *folder, const char *pattern, bzna_error *err)
 {
     char path[2 * DATA_PATH_BYTES];
     const uint32_t before = paths->count;
 
-    if (glob_walk(paths, path, 0, pattern, err) != BZNA_OK)
+    if (bzna_formats_data_join(path, folder, *folder ? "." : "", err) != BZNA_OK ||
+        glob_walk(paths, path, *folder ? strlen(path) - 1 : 0, pattern, err) != BZNA_OK)
         return err->status;
-    if (paths->count == before)
-        return DATA_FAIL(err, BZNA_E_NOT_FOUND, "no file matches \"%.160s\"", pattern);
     bzna_formats_data_sort(paths, before);
     return BZNA_OK;
 }
@@ -363,6 +361,7 @@ static bzna_status match(data_names *paths, const char *pattern, bzna_error *err
 static bzna_status add_expanded(data_names *paths, const char *text, bzna_error *err)
 {
     char pattern[DATA_PATH_BYTES], path[DATA_PATH_BYTES];
+    const uint32_t before = paths->count;
     int plain;
 
     memcpy(pattern, text, strlen(text) + 1);
@@ -371,7 +370,11 @@ static bzna_status add_expanded(data_names *paths, const char *text, bzna_error 
             if (*p == '\\')
                 *p = '/';
     plain = glob_plain(pattern, pattern + strlen(pattern), path);
-    return plain || bzna_formats_data_kind(path) != DATA_NONE ? add(paths, path, err) : match(paths, pattern, err);
+    if (plain || bzna_formats_data_kind(path) != DATA_NONE)
+        return add(paths, path, err);
+    if (bzna_formats_match(paths, "", pattern, err) == BZNA_OK && paths->count == before)
+        return DATA_FAIL(err, BZNA_E_NOT_FOUND, "no file matches \"%.160s\"", pattern);
+    return err->status;
 }
 
 /* Adds the files of one path, or of one of several that "::" separates. */

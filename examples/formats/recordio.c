@@ -393,16 +393,12 @@ static void recordio_close(void *user)
     bzna_formats_records_close(user);
 }
 
-/* Tells files apart by their sizes, the offsets of the first 64 and the last 64 records, and the list. */
+/* Tells files apart by where their records lie, and by the list. */
 static uint64_t fingerprint_of(const recordio *own)
 {
-    const uint64_t words[] = { own->records.file.size, own->count }, end = own->count < 64 ? own->count : 64;
-    const uint64_t *offsets = own->records.offsets;
-    uint64_t hash = bzna_formats_data_hash(BZNA_FORMATS_HASH, own->list.text.data, own->list.text.size);
+    const uint64_t hash = bzna_formats_data_hash(BZNA_FORMATS_HASH, own->list.text.data, own->list.text.size);
 
-    hash = bzna_formats_data_hash(hash, words, sizeof words);
-    hash = bzna_formats_data_hash(hash, offsets, (size_t)end * sizeof *offsets);
-    return bzna_formats_data_hash(hash, offsets + (own->count - end), (size_t)end * sizeof *offsets);
+    return bzna_formats_data_hash(hash, own->records.offsets, ((size_t)own->count + 1) * sizeof *own->records.offsets);
 }
 
 bzna_status bzna_formats_open_recordio(bzna_context *context, data_file *file, const char *name,

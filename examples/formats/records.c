@@ -46,32 +46,35 @@ static bzna_status records_check(records *own, bzna_error *err)
 {
     const bzna_records *r = &own->r;
     const uint64_t pixels = (uint64_t)r->width * r->height;
+    const int is_picture = r->data_type == BZNA_RECORD_UINT8 && (r->channels == 1 || r->channels == 3);
+    const struct {
+        const char *member;
+        uint64_t    value, least, most;
+        const char *why;
+    } ranges[] = {
+        { "data_type", r->data_type, 1, BZNA_RECORD_FLOAT32, "it must be 1 to 4" },
+        { "label_type", r->label_type, 0, BZNA_RECORD_FLOAT32, "it must be 0 to 4" },
+        { "layout", r->layout, 0, BZNA_LAYOUT_NHWC, "it must be 0 or 1" },
+        { "width", r->width, 1, UINT32_MAX, "a size is needed" },
+        { "height", r->height, 1, UINT32_MAX, "a size is needed" },
+        { "channels", r->channels, 1, UINT32_MAX, "1 or more are needed" },
+        { "layout", r->layout, 0, is_picture ? BZNA_LAYOUT_NHWC : 0, "it has no effect on vectors" },
+        { "label_offset", r->label_offset, 0, r->label_type ? UINT64_MAX : 0, "it has no effect without label_type" },
+        { "channels", r->channels, 0, UINT64_MAX / 16 / (pixels ? pixels : 1), "too many for this width and height" },
+    };
 
     if (r->reserved0)
         return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.records.reserved0: a reserved word must be 0");
-    own->is_picture = r->data_type == BZNA_RECORD_UINT8 && (r->channels == 1 || r->channels == 3);
-    if (!type_bytes(r->data_type))
-        return records_fail("data_type", r->data_type, "it must be 1 to 4", err);
-    if (r->label_type && !type_bytes(r->label_type))
-        return records_fail("label_type", r->label_type, "it must be 0 to 4", err);
-    if (r->layout > BZNA_LAYOUT_NHWC)
-        return records_fail("layout", r->layout, "it must be 0 or 1", err);
-    if (!pixels)
-        return records_fail(r->width ? "height" : "width", 0, "a size is needed", err);
-    if (!r->channels)
-        return records_fail("channels", 0, "1 or more are needed", err);
-    if (own->is_picture && (r->scale != 0 || r->bias != 0))
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
+            return records_fail(ranges[i].member, ranges[i].value, ranges[i].why, err);
+    if (is_picture && (r->scale != 0 || r->bias != 0))
         return DATA_MISUSE(err, "formats_config.records.scale, bias: they have no effect on pictures, "
                            "which the loader normalizes");
-    if (!own->is_picture && r->layout)
-        return records_fail("layout", r->layout, "it has no effect on vectors", err);
-    if (!r->label_type && r->label_offset)
-        return records_fail("label_offset", r->label_offset, "it has no effect without label_type", err);
     if (!isfinite(r->scale) || !isfinite(r->bias))
         return DATA_MISUSE(err, "formats_config.records.scale, bias: %g, %g; both must be finite",
                            (double)r->scale, (double)r->bias);
-    if (pixels > UINT64_MAX / 16 / r->channels)
-        return records_fail("channels", r->channels, "too many for this width and height", err);
+    own->is_picture = is_picture;
     own->numbers = pixels * r->channels;
     return BZNA_OK;
 }
@@ -179,13 +182,10 @@ static bzna_status records_unpack(void *user, uint64_t index, uint32_t field, vo
 /* Tells files apart by their size and by how the caller describes their records. */
 static uint64_t records_fingerprint(const records *own)
 {
-    const bzna_records *const r = &own->r;
-    uint64_t words[] = { own->records.file.size, r->data_type, r->layout, r->width, r->height, r->channels,
-                         r->header_bytes, r->stride, r->data_offset, r->label_offset, r->label_type, 0, 0 };
+    const uint64_t size = own->records.file.size;
 
-    memcpy(&words[11], &r->scale, sizeof r->scale);
-    memcpy(&words[12], &r->bias, sizeof r->bias);
-    return bzna_formats_data_hash(BZNA_FORMATS_HASH, words, sizeof words);
+    return bzna_formats_data_hash(bzna_formats_data_hash(BZNA_FORMATS_HASH, &size, sizeof size), &own->r,
+                                  sizeof own->r);
 }
 
 /* Says which fields the records have. Returns how many. */

@@ -82,17 +82,8 @@ static toff_t tiff_seek(thandle_t handle, toff_t offset, int whence)
     return f->at = offset + (whence == SEEK_CUR ? f->at : whence == SEEK_END ? f->size : 0);
 }
 
-static int tiff_map(thandle_t handle, void **base, toff_t *size)
-{
-    tiff_file *f = (tiff_file *)handle;
-    *base = (void *)(uintptr_t)f->data;
-    *size = f->size;
-    return 1;
-}
-
 static toff_t tiff_size(thandle_t handle) { return ((tiff_file *)handle)->size; }
 static int tiff_close(thandle_t handle) { (void)handle; return 0; }
-static void tiff_unmap(thandle_t handle, void *base, toff_t size) { (void)handle, (void)base, (void)size; }
 
 /* Keeps the first message. Returning 1 stops libtiff from printing it. */
 static int tiff_error(TIFF *tiff, void *user, const char *module, const char *format, va_list arguments)
@@ -187,7 +178,7 @@ static bzna_status tiff_open(tiff_file *f, const void *data, uint64_t bytes, bzn
     TIFFOpenOptionsSetErrorHandlerExtR(options, tiff_error, f);
     TIFFOpenOptionsSetWarningHandlerExtR(options, tiff_warning, f);
     f->tiff = TIFFClientOpenExt("TIFF", "r", (thandle_t)f, tiff_read, tiff_write, tiff_seek, tiff_close, tiff_size,
-                                tiff_map, tiff_unmap, options);
+                                NULL, NULL, options);
     TIFFOpenOptionsFree(options);
     return f->tiff ? tiff_tags(f) : tiff_fail(f, BZNA_E_DECODE, "the file is damaged");
 }
