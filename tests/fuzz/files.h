@@ -191,12 +191,14 @@ static void run_recordio(const uint8_t *data, size_t size)
 static void run_recordio_index(const uint8_t *data, size_t size)
 {
     const data_span text = { (const char *)data + 4, size - 4 };
-    found f = { NULL, 0 };
+    recordio r = { .count = 0 };
     bzna_error err = { .struct_size = sizeof err };
-    if (size >= 4 && parse_index(bzi_be32(data), text, &f, &err) == BZNA_OK)
-        for (uint64_t i = 0; i < f.count; i++)
-            FUZZ_CHECK(f.offsets[i] < bzi_be32(data) && (!i || f.offsets[i] > f.offsets[i - 1]));
-    free(f.offsets);
+    r.records.file.size = size >= 4 ? bzi_be32(data) : 0;
+    if (size >= 4 && parse_index(&r, text, &err) == BZNA_OK)
+        for (uint64_t i = 0; i < r.count; i++)
+            FUZZ_CHECK(r.records.offsets[i] < r.records.file.size &&
+                       (!i || r.records.offsets[i] > r.records.offsets[i - 1]));
+    free(r.records.offsets);
 }
 
 static void seeds_recordio_index(fuzz_give *give, void *user)
