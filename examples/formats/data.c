@@ -172,14 +172,15 @@ data_span bzna_formats_data_trim(data_span text)
 
 int bzna_formats_data_has_word(const char *list, data_span word)
 {
-    for (size_t size; *list; list += size + strspn(list + size, " ")) {
+    for (list += strspn(list, " "); *list; list += strspn(list, " ")) {
+        const size_t size = strcspn(list, " ");
         size_t i = 0;
 
-        size = strcspn(list, " ");
         while (i < size && size == word.size && list[i] == (word.data[i] | ('A' ^ 'a')))
             i++;
         if (i == size)
             return 1;
+        list += size;
     }
     return 0;
 }
