@@ -38,7 +38,7 @@ SOVERSION = $(word 1,$(subst ., ,$(VERSION))).$(word 2,$(subst ., ,$(VERSION)))
 comma    := ,
 .DEFAULT_GOAL := all
 
-# A compiler ignores the name of a switch that is misspelt, so these are held to the list in benzina.h.
+# A compiler ignores a misspelt switch, so switches are compared with the list in benzina.h.
 SWITCHES := $(shell sed -n 's/^ \*     \(BENZINA_[A-Z]*_*[A-Z]*\)  .*/\1/p' benzina.h)
 SWITCHES += $(shell sed -n 's/^ \*     \(BENZINA_FORMATS_NO_[A-Z0-9]*\)  .*/\1/p' examples/formats/formats.h)
 UNKNOWN  := $(strip $(foreach d,$(filter -DBENZINA_%,$(CPPFLAGS) $(CFLAGS)),\
@@ -54,11 +54,11 @@ help:
 	@echo "make deps          installs the packages that are missing (Debian, Ubuntu); elsewhere it names them"
 	@echo "make               the library, the formats, the tool bzna and the examples, in $(BUILD)/"
 	@echo "make demo          draws pictures, packs them, loads a batch, and measures the rate"
-	@echo "make test          the tests, some 4 minutes; TEST=\"sampler pack\" runs suites of these names"
+	@echo "make test          the tests, about 4 minutes; TEST=\"sampler pack\" runs suites of these names"
 	@echo "make test-all      the long tests, too;  make asan, make tsan: make test under sanitizers;  make fuzz"
 	@echo "make bench         rates; also bench-peers, bench-speed, bench-codecs, bench-augment: tests/BENCHMARKS.md"
-	@echo "make gpu-run       all that is to be known of a GPU;  make gpu-train: training with each loader"
-	@echo "make dist          the pair, in $(BUILD)/dist/; WITHOUT=\"WRITER TAR\" leaves parts out;  make dist-formats"
+	@echo "make gpu-run       checks and measures a GPU; make gpu-train: training with each loader"
+	@echo "make dist          the pair, in $(BUILD)/dist/; WITHOUT=\"WRITER SHARDS\" leaves parts out; make dist-formats"
 	@echo "make recipes       the pair for CMake's FetchContent, Meson, Conan and vcpkg, in $(BUILD)/dist/recipes/"
 	@echo "make install       PREFIX=$(PREFIX), LIBDIR, DESTDIR;  make wheel, make sdist: the Python package"
 	@echo "make clean         removes $(BUILD)/"
@@ -76,7 +76,7 @@ DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev
               cppcheck clang-tidy
 
 .PHONY: deps
-# What tests need beyond the product is installed only when a test is asked for, too.
+# Packages that only tests need are installed only if the command also names a test target.
 deps:
 	@sh tests/make/deps.sh $(DEPS) $(if $(filter test test-all asan tsan fuzz,$(MAKECMDGOALS)),$(DEPS_TEST))
 
@@ -89,7 +89,7 @@ after-deps: deps
 	@$(MAKE) --no-print-directory $(AFTER_DEPS)
 else
 
-# ---- Detection: what is installed decides what is built --------------------------------------------------------------
+# ---- Detection: the installed packages decide which parts are built --------------------------------------------------
 
 HAVE_AVCODEC  := $(shell pkg-config --exists libavcodec libavutil 2>/dev/null && echo yes)
 # libjpeg-turbo's jpeglib.h: others have no such version.
@@ -162,7 +162,7 @@ ifneq ($(strip $(FORMATS_REQUIRES)),)
 FORMATS_CFLAGS += $(shell pkg-config --cflags $(FORMATS_REQUIRES))
 FORMATS_LIBS   += $(shell pkg-config --libs $(FORMATS_REQUIRES))
 endif
-# Streams unpack what these libraries know; without one, a shard that it packed is refused by name.
+# Streams unpack by these libraries. Without one, its shards are refused, and the message names the library.
 ifeq ($(HAVE_ZLIB),yes)
 STREAM_CFLAGS += $(shell pkg-config --cflags zlib)
 STREAM_LIBS   += $(shell pkg-config --libs zlib)
@@ -180,12 +180,12 @@ endif
 SYSTEM_LIBS  = -lm -lpthread -ldl
 LIBS         = $(AV_LIBS) $(SYSTEM_LIBS)
 
-# ---- Products: what make builds, and says that it builds -------------------------------------------------------------
+# ---- Products that make builds, and the line that names them ---------------------------------------------------------
 
-# A recipe that fails leaves no product that looks made.
+# A recipe that fails leaves no product behind.
 .DELETE_ON_ERROR:
 
-# The tool, the streams and the suites call functions that these switches leave out: none of them is made with one.
+# The tool, the streams and the suites call functions that these switches leave out, so with a switch none is built.
 FEWER    := $(filter $(foreach s,WRITER FOLDERS RECORDS AUGMENT,-DBENZINA_NO_$s -DBENZINA_NO_$s=%),\
               $(CPPFLAGS) $(CFLAGS))
 LIBRARIES = benzina benzina_formats $(if $(FEWER),,benzina_stream)
@@ -335,8 +335,8 @@ ROOTS ?= /var/tmp/benzina-roots
 test-distros:
 	@TEST="$(TEST)" nice sh tests/make/distros.sh "$(ROOTS)" $(ROOT)
 
-# Where people compile C besides Linux with glibc, and on other processors: what is installed of the compilers and
-# emulators is used, the rest says SKIP.
+# Other systems and processors than Linux with glibc on this one, by the compilers and emulators that are installed. For
+# others it prints SKIP.
 test-ports: $(BUILD)/bzna $(BUILD)/draw_pictures $(BUILD)/decode_batch $(BUILD)/tests/test_soak
 	@status=0; \
 	nice sh tests/windows/ports_windows.sh $(BUILD)/bzna $(BUILD) || status=1; \
@@ -348,8 +348,8 @@ test-ports: $(BUILD)/bzna $(BUILD)/draw_pictures $(BUILD)/decode_batch $(BUILD)/
 # ---- Tests: under sanitizers -----------------------------------------------------------------------------------------
 
 .PHONY: asan asan-clang tsan
-# The same suite under sanitizers. clang's see what gcc's do not, as sums with null pointers: where it is installed,
-# suites of what calculates with pointers and sizes run under them, too.
+# The same suite under sanitizers. clang's find faults that gcc's do not, such as sums with null pointers. If clang is
+# installed, suites that calculate with pointers and sizes run under its sanitizers, too.
 ASAN         = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 CLANG_SUITES = basics cursor host kernels transforms boxes dataset changes decode writer loader
 asan:
@@ -367,8 +367,8 @@ tsan:
 
 # ---- Tests: how a suite in C is built --------------------------------------------------------------------------------
 
-# Suites take less time to run than to optimize, but for two that calculate much themselves. The library at -Og is as
-# fast as at -O1, and takes the compiler two thirds of the time.
+# Suites need less time to run than to optimize, except two that calculate much. The library at -Og is as fast as at
+# -O1, and compiles in two thirds of the time.
 TEST_OPT    = $(if $(filter %/test_ptx %/test_explorer,$@),-O2,$(if $(filter %/library.o,$@),-Og,-O0))
 # The library's waits are shorter there, because the fake driver is slow.
 TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(BASE_CFLAGS)) -DBENZINA_CHECK_LOCKS -DBZI_NVDEC_DEADLINE_NS=3000000000u \
@@ -427,7 +427,7 @@ $(BUILD)/tests/test_faults: $(LIBRARY)/test_faults.data.o
 ON_FAKE     = %_nvdec %_device %_devices %_driver %_sessions %_soak %_races %_threads %_limits %_nvparser
 TEST_RPATH  = $(if $(filter $(ON_FAKE),$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake')
 TEST_HEADER = $(if $(filter %_ptx %_explorer,$@),,-Winvalid-pch -include $(SUITE_H))
-# Linkers take longest for the libraries that libavcodec needs, which are not asked about.
+# Linkers spend most of their time on the libraries that libavcodec needs, so they do not look for those.
 TEST_LDFLAGS = $(if $(VERSIONED),-Wl$(comma)--allow-shlib-undefined)
 TEST_OBJECT = $(if $(filter $(BETWEEN:%=test_%),$*),$(LIBRARY)/$*.o,$(LIBRARY)/library.o)
 TEST_STREAM = $(if $(filter %_stream,$@),-Iexamples/formats $(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS))
@@ -463,13 +463,13 @@ $(BUILD)/tests/test_lists: examples/formats/lists.c $(FORMATS_H)
 $(BUILD)/tests/test_weighted: examples/formats/weighted.c $(FORMATS_H)
 $(BUILD)/tests/test_codec_nvdec: tests/unit/test_codec.c tests/fake/nvdec.h
 
-# ---- Checks: what is no suite ----------------------------------------------------------------------------------------
+# ---- Checks that are no suites ---------------------------------------------------------------------------------------
 
 .PHONY: fuzz fuzz-long fuzz-pack analyze soak nvparser nvparser-packets bindings size
 # The targets of tests/fuzz, run by libFuzzer under clang's ASan and UBSan, two at once: SECONDS each, from the inputs
-# that earlier runs left in build/fuzz/corpus. fuzz-long: at least 10 minutes each, until 5 bring no new edge, at most
-# 30; it prints the table of tests/README.md. TARGETS="heif codecs": only these. fuzz-pack: the smallest inputs that
-# reach what the corpora reach, for tests/data/fuzz.
+# that earlier runs left in build/fuzz/corpus. fuzz-long: at least 10 minutes each, until 5 minutes bring no new edge,
+# at most 30; it prints the table of tests/README.md. TARGETS="heif codecs": only these. fuzz-pack: the smallest inputs
+# that reach what the corpora reach, for tests/data/fuzz.
 SECONDS   ?= 60
 FUZZ_FLAGS = -std=c11 -O2 -gline-tables-only -fno-omit-frame-pointer -fsanitize=address,undefined \
               -fno-sanitize-recover=all -DBENZINA_CHECK_LOCKS -I.
@@ -481,22 +481,22 @@ fuzz fuzz-long fuzz-pack: $(PTX) $(BUILD)/libbenzina.a | $(BUILD)
 	    FORMATS_LIBS="$(FORMATS_LIBS)" TARGETS="$(TARGETS)" nice sh tests/fuzz/fuzz.sh \
 	    $(if $(filter fuzz,$@),run $(SECONDS),$(@:fuzz-%=%))
 
-# gcc -fanalyzer, clang-tidy and cppcheck over the library, the tool and the formats: four minutes on two cores. What
-# they report and is no fault is in tests/make/analysis.txt with its reason. ANALYZE=--quick: cppcheck without the
+# gcc -fanalyzer, clang-tidy and cppcheck over the library, the tool and the formats: four minutes on two cores.
+# tests/make/analysis.txt lists reports that are no faults, each with its reason. ANALYZE=--quick: cppcheck without the
 # library.
 analyze: $(PTX)
 	@python3 tests/make/analyze.py $(ANALYZE) -std=c11 -I. $(AV_CFLAGS) $(CUDA_CFLAGS) $(TOOL_CFLAGS) $(STREAM_CFLAGS) \
 	    -Iexamples/formats $(FORMATS_CFLAGS)
 
 # An hour of loaders with random settings; memory, descriptors and threads must stay flat, and equal seeds make equal
-# batches. SEED: of a run that is to be repeated.
+# batches. SEED: the seed of a run to repeat.
 soak: SECONDS = 3600
 soak: $(BUILD)/tests/test_soak
 	@CUDA_VISIBLE_DEVICES= TEST_ALL=1 nice $(BUILD)/tests/test_soak --soak $(SECONDS) $(SEED)
 
-# The answers of NVIDIA's parser that test_nvparser holds the library and the fake to, made anew. SRC: a checkout of
-# nvpro-samples/vk_video_samples; VULKAN: the folder "include" of one of KhronosGroup/Vulkan-Headers. nvparser-packets
-# makes the pictures anew: with other versions of encoders, they differ.
+# The answers of NVIDIA's parser with which test_nvparser compares the library and the fake, made again. SRC: a checkout
+# of nvpro-samples/vk_video_samples; VULKAN: the folder "include" of one of KhronosGroup/Vulkan-Headers.
+# nvparser-packets makes the pictures again: with other versions of encoders, they differ.
 nvparser: $(BUILD)/tests/test_nvparser
 	@sh tests/nvparser/build.sh "$(SRC)" "$(VULKAN)" $(BUILD)/nvparser
 	rm -f $(BUILD)/nvparser/record
@@ -506,7 +506,7 @@ nvparser: $(BUILD)/tests/test_nvparser
 nvparser-packets:
 	python3 tests/nvparser/make.py tests/data/nvparser/packets.bin
 
-# What the bindings declare, from the header: examples/rust/src/raw.rs, examples/julia/src/header.jl,
+# The declarations of the bindings, from the header: examples/rust/src/raw.rs, examples/julia/src/header.jl,
 # examples/python/benzina/_header.py and _numbers.py; and from the table of settings in benzina.c, the keywords:
 # examples/rust/src/settings.rs, examples/julia/src/settings.jl, examples/python/benzina/_keywords.py.
 bindings:
@@ -517,8 +517,8 @@ bindings:
 print-FORMATS_CFLAGS print-FORMATS_LIBS:
 	@echo "$($(@:print-%=%))"
 
-# Tokens of each room, and together: what is held small, as comments and blanks are free. The longest functions and
-# rooms, and the pair's figures. Then the tokens of the formats.
+# Tokens of each room, and together. Comments and blanks do not count. The longest functions and rooms, and the pair's
+# figures. Then the tokens of the formats.
 size: $(PTX)
 	@sh tests/make/size.sh $(BUILD)
 	@awk -f tests/make/size.awk $(FORMATS_H) $(FORMATS)
@@ -532,26 +532,26 @@ PHOTOS ?= $(BUILD)/bench/pictures
 bench: all $(BUILD)/bench/open $(BUILD)/bench/writer $(if $(HAVE_CUDA),$(BUILD)/bench/sessions \
               $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@sh tests/make/bench.sh $(BUILD) $(PHOTOS)
-# Which numbers of sessions and surfaces suit a driver that costs what is written in
-# tests/bench/bench_sessions.c: a table, in five minutes.
+# The best numbers of sessions and surfaces for a driver with the costs in tests/bench/bench_sessions.c: a table, in
+# five minutes.
 bench-model: $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@LD_LIBRARY_PATH=$(BUILD)/bench BENZINA_NVDEC_CHECK=0 $(BUILD)/bench/sessions --model tests/data/mini_h265.bzna 1
 # This library compared with torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them, on one SET of
-# pictures or on all; and what each codec of bzna pack costs. PICTURES=DIR: class folders of JPEG files instead of
+# pictures or on all; and the cost of each codec of bzna pack. PICTURES=DIR: class folders of JPEG files instead of
 # pictures that are made. Their settings are described at the top of the scripts.
 PYTHON ?= python3
 bench-peers: $(if $(filter yes,$(HAVE_JPEG)),$(BUILD)/bench/jpeg)
 bench-peers bench-codecs: all
 	@BUILD="$(BUILD)" SET="$(SET)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" \
 	    DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" CHART="$(CHART)" $(PYTHON) tests/bench/$(subst -,_,$@).py
-# What RandAugment and erasing cost compared with the crop that they follow, by processor time, and that recipe compared
-# with those of torchvision and DALI, as far as PYTHON has them. PICTURES=DIR: class folders of JPEG files. SHORT=1:
-# fewer rounds.
+# The cost of RandAugment and erasing compared with the crop that they follow, by processor time, and that recipe
+# compared with those of torchvision and DALI, as far as PYTHON has them. PICTURES=DIR: class folders of JPEG files.
+# SHORT=1: fewer rounds.
 bench-augment: all $(BUILD)/bench/augment
 	@$(BUILD)/bench/augment "$(PICTURES)" $(if $(SHORT),5 1,15 1 each)
 	@BUILD="$(BUILD)" SET=recipe PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS=benzina,torchvision,dali \
 	    THREADS="$(THREADS)" DURATION=$(if $(SHORT),1,3) ROUNDS=$(if $(SHORT),1,5) $(PYTHON) tests/bench/bench_peers.py
-# Keeps what the benchmarks measured last as the raw results of tests/BENCHMARKS.md.
+# Copies the last results of the benchmarks to the raw results of tests/BENCHMARKS.md.
 .PHONY: results
 results:
 	@mkdir -p tests/bench/results
@@ -600,12 +600,12 @@ $(BUILD)/bench/lib%.so.1: tests/bench/null_driver.c tests/bench/null_driver.h
 # ---- On a GPU --------------------------------------------------------------------------------------------------------
 
 .PHONY: gpu-run gpu-check gpu-data gpu-bundle gpu-train train-table
-# All that is to be known of a GPU, in one run of at most 570 s: tests/gpu/gpu.sh says how. gpu-bundle: the same for
-# another machine, in a folder of at most 60 MB, which is started by sh run.sh there. Neither needs a compiler or
-# libavcodec where the GPU is: programs are built where clang and NVIDIA's headers are, and gpu-data makes, where an
-# encoder is, what they compare and measure with (PHOTOS=DIR: of pictures of yours). gpu-check: what must hold, with
-# all failures. The bundle also measures how rates grow with CPU threads, by programs linked statically with libjpeg
-# and a small FFmpeg, where `make static-deps` has been run.
+# Checks and measures a GPU, in one run of at most 570 s: see tests/gpu/gpu.sh. gpu-bundle: the same for another
+# machine, in a folder of at most 60 MB, which is started by sh run.sh there. The GPU's machine needs neither a compiler
+# nor libavcodec: programs are built on a machine with clang and NVIDIA's headers, and gpu-data makes their data on a
+# machine with an encoder (PHOTOS=DIR: from your pictures). gpu-check: only the checks, with all failures. The bundle
+# also measures how rates grow with CPU threads, by programs linked statically with libjpeg and a small FFmpeg, if `make
+# static-deps` has been run.
 GPU_HEADERS = tests/unit/test.h tests/unit/known.h tests/unit/gate.h tests/gpu/gpu_dice.h \
               tests/gpu/check_pictures.h tests/gpu/gpu_look.h tests/gpu/gpu_ways.h tests/unit/random.h \
               tests/unit/operations.h benzina.c benzina.h benzina_kernels.cu
@@ -629,13 +629,12 @@ $(BUILD)/gpu/gpu_hybrid_static: tests/gpu/gpu_bench.c $(GPU_HEADERS) $(PTX) $(wi
 	    $(if $(GPU_JPEG),$(shell pkg-config --cflags libjpeg),-DBENZINA_NO_JPEG) $(CUDA_CFLAGS) $(LDFLAGS) \
 	    -no-pie -Wl,--as-needed -o $@ $< $(patsubst -lz,-l:libz.a,$(shell $(STATIC_AV) --libs)) $(GPU_JPEG) \
 	    -lm -lpthread -ldl
-# gpu_bench decodes JPEG on the CPU, too, where libjpeg-turbo can be linked into it. In gpu_check nothing but NVDEC
-# decodes.
+# gpu_bench decodes JPEG on the CPU, too, if libjpeg-turbo can be linked into it. In gpu_check only NVDEC decodes.
 GPU_JPEG   := $(if $(HAVE_JPEG),$(wildcard $(shell pkg-config --variable=libdir libjpeg)/libjpeg.a))
 GPU_BUILDS := $(if $(HAVE_CUDA),$(shell command -v $(firstword $(CC))))
 GPU_RUN     = $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_check $(BUILD)/gpu/gpu_bench)
 gpu-run: $(if $(GPU_BUILDS),$(if $(HAVE_AVCODEC),$(BUILD)/gpu/gpu_hybrid))
-# Where there is a GPU and an encoder, the run has its data made first.
+# If there is a GPU and an encoder, the data are made first.
 gpu-check gpu-run: $(GPU_RUN)
 	@if [ $@ = gpu-run ] && [ ! -e $(BUILD)/gpu/data/expected.txt ] && command -v nvidia-smi >/dev/null && \
 	    command -v ffmpeg >/dev/null; then $(MAKE) --no-print-directory gpu-data; fi
@@ -656,7 +655,7 @@ gpu-bundle: all $(GPU_RUN)
 	@[ ! -e $(STATIC)/done ] || $(MAKE) --no-print-directory $(BUILD)/gpu/gpu_hybrid_static
 	@BUILD="$(BUILD)" sh tests/gpu/gpu.sh bundle
 
-# ---- What is given to others -----------------------------------------------------------------------------------------
+# ---- Distribution ----------------------------------------------------------------------------------------------------
 
 .PHONY: dist dist-formats pair recipes sdist wheel static-deps
 # The vendorable pair (benzina.c with the kernels inside), a CMakeLists.txt for it, the list of its switches, and a
@@ -670,29 +669,30 @@ dist: $(PTX) | $(BUILD)
 dist-formats: | $(BUILD)
 	@mkdir -p "$(DIST)/formats" && rm -f "$(DIST)"/formats/*.[ch] && cp $(FORMATS) $(FORMATS_H) "$(DIST)/formats/"
 	@echo "$(DIST)/formats: $(notdir $(FORMATS_H) $(FORMATS))"
-# The pair and its CMakeLists.txt alone, with PTX where clang is: pip install ./examples/python compiles it.
+# The pair and its CMakeLists.txt alone, with PTX if there is clang: pip install ./examples/python compiles it.
 pair: $(PTX) | $(BUILD)
 	@sh tests/make/pair.sh $(BUILD)/pair $(PTX)
 # The pair as an archive, and recipes for it, in build/dist/recipes: CMake's FetchContent, Meson, Conan, vcpkg. URL: the
-# folder in which the archive will be, where users are; otherwise where it is.
+# folder from which users will download the archive; default: its folder here.
 recipes: $(PTX) | $(BUILD)
 	@sh tests/make/recipes.sh "$(DIST)/recipes" $(VERSION) "$(PTX)" $(URL)
 
 # Python's source distribution, which has the pair inside, and a wheel of it that bundles FFmpeg (LGPL) and
-# libjpeg-turbo, in build/dist/python. What builds the wheel comes from PyPI, the sources of what it bundles from
-# Debian, and make static-deps installs what these need. The first wheel takes some 10 minutes. MACHINE=aarch64: a wheel
-# for 64-bit ARM.
+# libjpeg-turbo, in build/dist/python. The programs that build the wheel come from PyPI, and the sources of bundled
+# libraries from Debian. make static-deps installs the packages that these need. The first wheel takes some 10 minutes.
+# MACHINE=aarch64: a wheel for 64-bit ARM.
 sdist wheel: $(PTX) | $(BUILD)
 	@PYTHON="$(PYTHON)" MACHINE="$(MACHINE)" sh tests/make/python_dist.sh $@ $(BUILD) $(VERSION)
 
-# What tests/make/codecs.sh builds a small FFmpeg with: a static one for gpu-bundle, and a shared one for make wheel.
+# Packages with which tests/make/codecs.sh builds a small FFmpeg: a static one for gpu-bundle, and a shared one for make
+# wheel.
 static-deps:
 	@sh tests/make/deps.sh nasm meson ninja-build dpkg-dev cmake python3-venv libjpeg-dev zlib1g-dev libffmpeg-nvenc-dev
 
 # ---- Installing ------------------------------------------------------------------------------------------------------
 
 .PHONY: install uninstall clean
-# Folders are those of PREFIX and LIBDIR, below DESTDIR. What is installed is what CMake installs of the pair, and the
+# Folders are those of PREFIX and LIBDIR, below DESTDIR. The same files are installed as by the pair's CMake, and the
 # tool.
 TO        = $(DESTDIR)$(PREFIX)
 TO_LIB    = $(DESTDIR)$(LIBDIR)
