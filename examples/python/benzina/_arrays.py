@@ -105,15 +105,15 @@ def from_arrays(images: Any, labels: Optional[Any] = None, names: Optional[Seque
         (<benzina.Dataset: provider, 2 samples>, 1)
 
     images     bytes of files (JPEG, PNG, ...), PIL.Images, or arrays of uint8, each H x W, or H x W x 1 or 3; or one
-               array of all: N x H x W, N x H x W x C, or N x C x H x W. Arrays of one shape are pixels that nobody
-               copies; of several shapes, they are copied once
+               array of all: N x H x W, N x H x W x C, or N x C x H x W. Arrays of one shape are not copied; arrays of
+               several shapes are copied once
     labels     whole numbers, or names among classes, which are targets; or numbers or rows of numbers, which are the
                field "label"
     names      of the samples
     classes    names of targets 0, 1, ...
     settings   of Dataset: name, orientation, palette, context, fields
 
-    What it is made of must stay as it is. Objects that make samples when asked go to Dataset itself."""
+    The objects must stay as they are. Give objects that make samples when asked to Dataset itself."""
     made = Arrays(len(images), classes)
     for what, given in (("labels", labels), ("names", names)):
         if given is not None and len(given) != made.count:

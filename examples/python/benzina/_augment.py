@@ -38,7 +38,7 @@ class Operation(Shown):
     kernel_size      of "blur": an odd number of pixels; 0: 23
     ratio            of "erase": height by width, (lo, hi); of "grid_mask": (a square's edge by the period, 0). (0, 0):
                      the defaults
-    value, noise     of what covers pixels: its color, and the standard deviation of noise around it
+    value, noise     the color that covers pixels, and the standard deviation of noise around it
     value_space      "RGB": both in 0..255; "output": in units of the output, where 0 is the mean color
 
     >>> ops.Operation("rotate", (5, 30), sign=True)
@@ -80,15 +80,15 @@ class Operation(Shown):
 
 
 class Policy(Shown):
-    """Random operations, and how many of them are drawn: the general form of what else is here, and a member of
+    """Random operations, and how many of them are drawn: the general form of the other classes here, and a member of
     DataLoader's augment.
 
     operations       Operations
     apply            "all": all of them, in order; "shuffle": each at most once, in random order; "choose": each draw is
                      any of them
-    draws            how many; 0: all, or one with "choose"
-    group_size       so many that follow one another are drawn together, each with its own probability
-    bins, bin        magnitudes are one of so many that are evenly spaced from the lower to the higher one: any from
+    draws            how many draws; 0: all, or one with "choose"
+    group_size       the number of consecutive operations that are drawn together, each with its own probability
+    bins, bin        magnitudes are one of this many evenly spaced values from the lower to the higher one: any from
                      number bin[0] to bin[1]. 0: any number between the two
     p                the probability of drawing any
 
@@ -395,10 +395,10 @@ class GaussianBlur(Policy):
 
 
 class RandomErasing(Policy):
-    """torchvision's, which its scripts apply behind Normalize: a rectangle is covered with probability p.
+    """torchvision's RandomErasing, which its scripts apply after Normalize: a rectangle is covered with probability p.
 
     scale            its share of the area, (lo, hi); ratio: height by width, (lo, hi)
-    value            a number, or three, in units of the output: 0 is the mean color where mean or bias is given, else
+    value            a number, or three, in units of the output: 0 is the mean color if mean or bias is given, else
                      black. "random": a normal number of deviation 1 for each channel of each pixel
 
     >>> ops.RandomErasing(0.25)
@@ -597,8 +597,8 @@ def set_augment(group: Optional[Any], stages: Any, beyond_crop: bool) -> Tuple[A
 
 class Drawn(NamedTuple):
     """An operation that was drawn for a view of a sample: its name and magnitude, with its sign; area: left, top,
-    right, bottom of what is covered, in pixels of the output (of "grid_mask": left and top of a square, the period, a
-    square's edge); value: the color of that, or what "lighting" adds, or the order of "shuffle"."""
+    right, bottom of the covered area, in pixels of the output ("grid_mask": left and top of a square, the period, a
+    square's edge); value: the color of that area, or the numbers that "lighting" adds, or the order of "shuffle"."""
 
     name: str
     magnitude: float

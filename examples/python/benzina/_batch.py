@@ -172,11 +172,11 @@ _NUMBERS = ("target", "index", "status")        # which every batch has
 
 class Batch(_handles.Handled):
     """One batch on loan from DataLoader.batches(). images: a Field, in the loader's memory; targets, indices, status:
-    copies, which keep nothing. count: real samples, the rest is padding; failed of them hold the out-of-bounds color,
-    and errors() says why.
+    copies, which do not keep the batch. count: real samples; the other slots are padding; failed of them hold the
+    out-of-bounds color, and errors() says why.
 
-    release() gives it back at once, else the collector does; views of images stay valid. A loader has multibuffering of
-    them: who keeps all, and asks for another, gets an Error.
+    release() gives it back at once, else the garbage collector does; views of images stay valid. A loader has as many
+    batches as multibuffering says: a program that keeps all of them, and asks for another, gets an Error.
 
     >>> loader = benzina.DataLoader("train.bzna", shape=64, batch_size=4)
     >>> for batch in loader.batches():
@@ -184,8 +184,8 @@ class Batch(_handles.Handled):
     [0, 1, 2, 3] <benzina.Field 4x3x64x64 float32>
     [4, 5, 6, 7] <benzina.Field 4x3x64x64 float32>
 
-    Of a batch on a GPU, images alone lie there; what is enqueued on stream (a CUstream as a number; None on the host)
-    reads them finished."""
+    If a batch is on a GPU, only its images are there. Work that is enqueued on stream (a CUstream as a number; None on
+    the host) reads the finished images."""
 
     __reduce__ = _handles.uncopied("copy the numbers of its Fields, by numpy() or torch()")
     _gone = "the batch was released"
@@ -249,13 +249,14 @@ class Batch(_handles.Handled):
 
     @property
     def operations(self) -> Field:
-        """What policies drew: N x V x 8 x 9 float32, as the loader's operations=True has it. A copy."""
+        """The operations that policies drew: N x V x 8 x 9 float32, as with the loader's operations=True. A copy."""
         self.handle                             # raises, where it is gone
         data, shape = drawn_numbers(self.info, len(self))
         return Copied(data, len(data), shape, "f4")
 
     def drawn(self, slot: int, view: int = 0) -> List[Drawn]:
-        """What policies drew for a view of a sample: [Drawn(name, magnitude, area, value), ...]. Views of the images
+        """The operations that policies drew for a view of a sample: [Drawn(name, magnitude, area, value), ...]. Views
+        of the images
         come first, then those of each output.
 
         >>> policy = ops.Policy([ops.Operation("rotate", 15), ops.Operation("invert")])
@@ -285,7 +286,7 @@ class Batch(_handles.Handled):
         return (self.info.image.device.kind, self.info.image.device.ordinal)
 
     def tensor(self, name: str) -> Field:
-        """The Field of one of the loader's tensors, by name. Pictures lie in the batch; the others are copies."""
+        """The Field of one of the loader's tensors, by name. Pictures are in the batch; other tensors are copies."""
         return self._copied(name) if name in _NUMBERS or name in self._numbers else Field(self, name)
 
     def _copied(self, name: str) -> Copied:

@@ -17,7 +17,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 10
 
 
 class RemoteStatistics(NamedTuple):
-    """What was asked of the servers of a Dataset since it was opened: Dataset.remote."""
+    """Counts of the requests of a Dataset to its servers since it was opened: Dataset.remote."""
 
     requests: int
     bytes_read: int

@@ -150,12 +150,12 @@ def transform_thunk(user, info, random, transform):
 
 
 class Picture:
-    """A decoded picture that a DataLoader's picture callback draws into, before it is warped. What is drawn after that
-    has returned shows nowhere.
+    """A decoded picture that a DataLoader's picture callback draws into, before it is warped. Drawing after the
+    callback has returned has no effect.
 
-    planes           one numpy array of a gray picture, else three: Y', Cb, Cr, or G, B, R where is_rgb. They are the
-                     picture without padding, as it is coded: not turned by its orientation (EXIF's number). Of uint8,
-                     or uint16 where depth, the bits of a sample, is above 8
+    planes           one numpy array of a gray picture, else three: Y', Cb, Cr, or G, B, R if is_rgb. They are the
+                     picture without padding, as it is coded: not rotated by its orientation (EXIF's number). uint8, or
+                     uint16 if depth, the bits of a sample, is above 8
     chroma_shift     (x, y): Cb and Cr have 1 / 2**x of the columns and 1 / 2**y of the rows; (1, 1) for 4:2:0
     width, height    of planes[0]; full_range: Y' is 0..255 (of 8 bits), else 16..235
     gray             half of the largest sample: middle gray, filled into all planes of whatever kind
@@ -174,8 +174,8 @@ class Picture:
         self.planes = self.region(0, 0, self.width, self.height)
 
     def region(self, left: int, top: int, right: int, bottom: int) -> List[Any]:
-        """What planes have of a rectangle, in whole pixels of planes[0]: subsampled chroma that it touches is part of
-        it."""
+        """The parts of the planes in a rectangle, in whole pixels of planes[0], with all subsampled chroma that it
+        touches."""
         left, right = (min(max(edge, 0), self.width) + self._origin[0] for edge in (left, right))
         top, bottom = (min(max(edge, 0), self.height) + self._origin[1] for edge in (top, bottom))
         if right <= left or bottom <= top:      # nothing of chroma, either

@@ -40,18 +40,18 @@ def _allow(config, names):
 
 
 class Context(_handles.Handled):
-    """Log, limits and device, shared by what is made with it.
+    """Log, limits and device, shared by all objects that are made with it.
 
-    device           None (a GPU where there is one), "cpu", "cuda", "cuda:0", a CUDA device's number, or (kind,
-                     ordinal) by DLPack's numbers, as __dlpack_device__() gives
+    device           None (a GPU if there is one), "cpu", "cuda", "cuda:0", a CUDA device's number, or (kind, ordinal)
+                     by DLPack's numbers, as __dlpack_device__() gives
     log              a callable (level, status, message), called on the thread that calls the library, until this is
                      closed; None: the logger "benzina" of Python's logging
-    log_level        LOG_ERROR, LOG_WARNING, LOG_INFO or LOG_DEBUG: no more than this is told
+    log_level        LOG_ERROR, LOG_WARNING, LOG_INFO or LOG_DEBUG: the most verbose level that is logged
     max_sample_bytes, max_edge_px
-                     what is larger is refused; 0: the library's limits
-    codecs           which may be decoded, by name; None: all. For files from strangers: "h264", "h265", "av1", "jpeg",
-                     "png", "webp", and of libbenzina_formats "heif", "gif", "bmp", "pnm", "tiff", "jpeg2000",
-                     "jpegxl"
+                     larger samples and frames are refused; 0: the library's limits
+    codecs           the codecs that may be decoded, by name; None: all. For files from strangers: "h264", "h265",
+                     "av1", "jpeg", "png", "webp", and of libbenzina_formats "heif", "gif", "bmp", "pnm", "tiff",
+                     "jpeg2000", "jpegxl"
     sessions, decode_memory_bytes
                      of the GPU's decoders
     no_threads       True: no call with this context starts a thread, as DataLoader(no_threads=True) in all of its
@@ -123,11 +123,11 @@ class Context(_handles.Handled):
 
     @property
     def device(self) -> Any:
-        """A structs.device_info; an Error that says why the processor works instead, where there is none."""
+        """A structs.device_info; an Error that says why the processor works instead, if there is none."""
         return told("device_info", lib.bzna_context_device_info, self.handle)
 
     def codec(self, codec: int, chroma_format: int = 1, depth: int = 8) -> Any:
-        """A structs.codec_info: what NVDEC can do with _c.CODEC_H264 and so on. chroma_format: 0 gray, 1 4:2:0, 2
+        """A structs.codec_info: NVDEC's abilities with _c.CODEC_H264 and so on. chroma_format: 0 gray, 1 4:2:0, 2
         4:2:2, 3 4:4:4."""
         numbers = [
             arg.number(name, value, ctypes.c_uint32)
@@ -137,7 +137,7 @@ class Context(_handles.Handled):
 
 
 def device_count() -> int:
-    """CUDA devices of this machine; an Error where there is no driver, or the library was built without a GPU path."""
+    """CUDA devices of this machine; an Error if there is no driver, or the library was built without a GPU path."""
     count: int = told("device_info", lib.bzna_context_device_info, None).device_count
     return count
 

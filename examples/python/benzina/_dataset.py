@@ -58,16 +58,16 @@ class Sample:
         >>> sample.image().shape
         (48, 64, 3)
 
-    index            its number in the dataset; of a selection, in the whole that was selected from
-    target           -1 where it has none
+    index            its number in the dataset; in a selection, its number in the whole data set
+    target           -1 if it has none
     filename         also called name: in an archive, the file that it was made of; in a folder, its path there; its key
-                     in a tar; its number in a .rec; None where it has none
+                     in a tar; its number in a .rec; None if it has none
     offset, size     of its bytes in the file
     images           the names of the pictures that it holds
 
-    It is also a pair as torchvision's data sets have them, `picture, target = dataset[0]`: the decoded picture,
-    upright, in RGB, as a PIL.Image where Pillow is installed, else as a numpy array of H x W x 3 uint8. It is decoded
-    when it is asked for."""
+    It is also a pair, as in torchvision's data sets, `picture, target = dataset[0]`: the decoded picture, upright, in
+    RGB, as a PIL.Image if Pillow is installed, else as a numpy array of H x W x 3 uint8. It is decoded when it is asked
+    for."""
 
     __slots__ = ("index", "target", "filename", "offset", "size", "images", "_dataset", "__weakref__")
 
@@ -135,7 +135,8 @@ class Sample:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """What the sample holds, by name, each read when it is asked for: see Dataset.field. None where it has none."""
+        """The sample's fields by name, each read when it is asked for: see Dataset.field. None if it lacks the
+        field."""
         return _Fields(self._of(), self.index)
 
     def image(
@@ -181,7 +182,7 @@ class Sample:
         return pixels
 
     def image_info(self, field: Optional[str] = None) -> Any:
-        """A structs.image_info: what the file says of a picture, and where it lies there."""
+        """A structs.image_info: how the file describes a picture, and where it is there."""
         dataset = self._of()
         return told("image_info", lib.bzna_dataset_image_info, dataset.handle, self.index, _track(field),
                      source=dataset._source)
@@ -778,12 +779,12 @@ class Dataset(_handles.Handled):
 
     @property
     def fields(self) -> List[str]:
-        """The names of what its samples hold: "image", "target", ...; those that were chosen, where some were."""
+        """The names of its samples' fields: "image", "target", ...; only the selected ones, if some were selected."""
         return list(self._field_kinds() if self._shown is None else self._shown)
 
     @property
     def classes(self) -> List[str]:
-        """The names of its classes, in the order of their numbers; [] where they have none."""
+        """The names of its classes, in the order of their numbers; [] if they have none."""
         if self._classes is None:
             self._classes = []
             while True:
@@ -824,8 +825,8 @@ class Dataset(_handles.Handled):
         return self._given if is_folder else None
 
     def field(self, index: int, name: str) -> Any:
-        """What a sample has under a name: a number, an array.array of float32, text, bytes, or a picture's bytes as a
-        stream of its own, as Writer.add takes it. None where this sample has none; a KeyError where no sample can."""
+        """The value of a sample's field: a number, an array.array of float32, text, bytes, or a picture's bytes as a
+        stream of its own, as for Writer.add. None if this sample lacks it; a KeyError if no sample can have it."""
         return self._field_value(self._place(index), name)
 
     def _field_value(self, place: int, name: str) -> Any:
@@ -892,8 +893,8 @@ class Dataset(_handles.Handled):
 
     @property
     def targets(self) -> Any:
-        """All of them, -1 where there is none: a numpy array of int64, which dataset.targets == 3 compares number by
-        number; an array.array where numpy is not installed."""
+        """All targets, -1 for samples without one: a numpy array of int64, which dataset.targets == 3 compares number
+        by number; an array.array if numpy is not installed."""
         if self._targets is None:
             numbers, numpy = array.array("q", (self.target(i) for i in range(len(self)))), installed("numpy")
             self._targets = numbers if numpy is None else numpy.asarray(numbers)

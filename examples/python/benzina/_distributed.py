@@ -8,7 +8,7 @@ from ._modules import log, process_group
 
 
 class Distributed(NamedTuple):
-    """What distributed_from_env finds."""
+    """The result of distributed_from_env."""
 
     rank: int
     world_size: int
@@ -17,7 +17,8 @@ class Distributed(NamedTuple):
 
 def distributed_from_env(environ: Optional[Mapping[str, str]] = None) -> Distributed:
     """(rank, world_size, local_rank) as torchrun (RANK, WORLD_SIZE, LOCAL_RANK) or Slurm (SLURM_PROCID, SLURM_NTASKS,
-    SLURM_LOCALID) say, in this order; (0, 1, 0) where neither does. No DataLoader applies them unless it is given them:
+    SLURM_LOCALID) say, in this order; (0, 1, 0) if neither does. A DataLoader applies them only if they are passed to
+    it:
 
     >>> benzina.distributed_from_env({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "3"})
     Distributed(rank=3, world_size=8, local_rank=3)

@@ -14,12 +14,12 @@ from ._c import Status, lib
 
 
 class Error(Exception):
-    """What the library reports. status: a Status; byte_offset: in the file, or None; native_code: errno and such, or 0.
+    """An error of the library. status: a Status; byte_offset: in the file, or None; native_code: errno and such, or 0.
     Error("text") has the text alone, and None for a status: torch raises errors of its workers again in this way.
 
-    Some are Python's own kinds, too: a file that is not there is a FileNotFoundError, what cannot be read or written an
-    OSError, what an argument must not be a ValueError, a field that no sample has a KeyError, no batch in time a
-    TimeoutError, and no memory a MemoryError.
+    Some errors are also of Python's own kinds: FileNotFoundError for a missing file, OSError if reading or writing
+    failed, ValueError for an invalid argument, KeyError for a field that no sample has, TimeoutError if no batch came
+    in time, and MemoryError.
 
     >>> try:
     ...     benzina.Dataset("absent.bzna")
@@ -77,7 +77,7 @@ class InputOutputError(Error, OSError):
 
 
 class ArgumentError(Error, ValueError):
-    """An argument is what it must not be."""
+    """An invalid argument."""
 
 
 class TimeLimitError(Error, TimeoutError):
@@ -110,8 +110,8 @@ def no_field(name: Any, known: Iterable[str]) -> Error:
 
 
 class RemoteFailure(OSError):
-    """What a file that is elsewhere failed with. is_temporary: asking again may help; retry_after: in so many seconds,
-    as the server says; name: of the file, where the text begins with it; kind: an errno."""
+    """An error of a file on a server. is_temporary: a retry may help; retry_after: in how many seconds, as the server
+    says; name: of the file, if the text begins with it; kind: an errno."""
 
     def __init__(
         self,

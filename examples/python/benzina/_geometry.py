@@ -72,13 +72,13 @@ class CenterCrop(_Crop):
 
 
 class RandomCrop(_Crop):
-    """torchvision's: any part of the picture, with padding pixels of the color oob on each side. Pixels are copied, so
-    that they are torchvision's to the bit.
+    """torchvision's RandomCrop: any part of the picture, with padding pixels of the color oob on each side. Pixels are
+    copied, so they have the same bits as in torchvision.
 
     size             (height, width), or one number for both: the loader's shape, too
     padding          pixels on each side
     pad_if_needed    True: a picture that is smaller than size is padded; False: it is enlarged until it fills size,
-                     where torchvision has an error
+                     whereas torchvision raises an error
     flip_h, flip_v   the probability of mirroring it
 
     >>> ops.RandomCrop(32, padding=4)
@@ -283,9 +283,9 @@ class RandomPerspective(_Stage):
 
 
 class Compose(WarpTransform):
-    """Warps one after the other, as one: what a list for warp means. The first one may be a crop; the rest moves what
-    it gives. Pixels are filtered once. The library draws it if it is a crop, then flips, then a RandomRotation or a
-    RandomAffine without translate and scale, and then a RandomPerspective; else it is drawn in Python.
+    """Several warps as one, as a list for warp. The first one may be a crop; the others move its result. Pixels are
+    filtered once. The library draws it if it is a crop, then flips, then a RandomRotation or a RandomAffine without
+    translate and scale, and then a RandomPerspective; else it is drawn in Python.
 
     >>> ops.Compose([ops.RandomCrop(32, padding=4), ops.RandomHorizontalFlip(), ops.RandomRotation(15)])
     Compose(transforms=[RandomCrop(size=(32, 32), padding=4), RandomHorizontalFlip(), RandomRotation(degrees=(-15.0,

@@ -766,8 +766,8 @@ class DataLoader(_handles.Handled):
 
     @property
     def sampler(self) -> Any:
-        """The one that was given. Without one, a SequentialSampler of torch's, where torch is imported and the samples
-        come in their order: by that, Lightning sees that nothing is shuffled (overfit_batches). Else None."""
+        """The sampler that was given. Without one, a SequentialSampler of torch, if torch is imported and the samples
+        come in their order: it tells Lightning that nothing is shuffled (overfit_batches). Else None."""
         data = sys.modules.get("torch.utils.data") if self._is_sequential else None
         return self._sampler if data is None else data.SequentialSampler(self.dataset)
 
@@ -784,11 +784,11 @@ class DataLoader(_handles.Handled):
 
     @property
     def epoch(self) -> int:
-        """Of the next batch."""
+        """The epoch of the next batch."""
         return self._epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Goes to the start of an epoch, unless the loader stands there, or inside it after load_state_dict."""
+        """Moves to the start of an epoch, unless the loader is there already, or inside it after load_state_dict."""
         epoch = arg.number("epoch", epoch, ctypes.c_uint64)
         if epoch == self._epoch and (self._resumed or not self._inside):
             return
@@ -1019,9 +1019,9 @@ class DataLoader(_handles.Handled):
 
     @property
     def statistics(self) -> Any:
-        """A structs.statistics: counts and waits since the loader was opened. limit: a sentence on what limits the
-        loader, and which argument would change that. batches_copied: those that were copied since all buffers were in
-        use. first_failed: the index and the Error of the first sample that failed, or None."""
+        """A structs.statistics: counts and waits since the loader was opened. limit: a sentence that names the limiting
+        stage, and the argument that would change it. batches_copied: batches that were copied because all buffers were
+        in use. first_failed: the index and the Error of the first sample that failed, or None."""
         found = told("statistics", lib.bzna_loader_statistics, self.handle)
         found.batches_copied = 0 if self._lender is None else self._lender.copied
         found.limit = in_python(found.advice.decode())

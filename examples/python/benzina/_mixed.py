@@ -72,7 +72,7 @@ class MixedStream:
 
     @property
     def epoch(self) -> int:
-        """Of the next batch."""
+        """The epoch of the next batch."""
         return self._position // self._samples
 
     @property
@@ -136,7 +136,7 @@ class MixedStream:
                 return
 
     def state_dict(self) -> Dict[str, Any]:
-        """Where this rank's run stands, behind the last batch that was given."""
+        """The position of this rank's run after the last batch that was delivered."""
         return {"position": self._position, "seed": self.seed, "streams": [part.state() for part in self._parts]}
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:

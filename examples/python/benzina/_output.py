@@ -14,25 +14,24 @@ from ._types import Antialias, Channels, Dtype, Filter, Layout, Numbers, Shape
 
 class Output(Remade):
     """A further output of a DataLoader's samples, from the same decode: other sizes, other views, another picture of
-    each sample. It is fields[name] in the loop, and Batch.tensor(name). Its arrays are shaped as the loader's images
-    are, in its own sizes.
+    each sample. It is fields[name] in the loop, and Batch.tensor(name). Its arrays have the dimensions of the loader's
+    images, in its own sizes.
 
-    name             none that another tensor has
+    name             unlike the names of all other tensors
     shape            (height, width), or one number for both; None: the DataLoader's
-    field            the picture that it is made of, by name; None: the one that the DataLoader's images are made of
-    warp             one of ops.RandomResizedCrop, CenterResizedCrop, Resize, SimilarityTransform: warps of its own, of
-                     as many views as views says. None: each view is warped as that of the DataLoader's images, scaled
-                     to its own sizes
+    field            the name of the picture that it is made of; None: the picture of the DataLoader's images
+    warp             one of ops.RandomResizedCrop, CenterResizedCrop, Resize, SimilarityTransform: warps of its own,
+                     with as many views as views says. None: each view has the warp of the same view of the DataLoader's
+                     images, scaled to its own sizes
     dtype, layout, channels
                      as the DataLoader's
-    own_color        True: pixels are 0..255 (masks, indices of palettes), or what mean, std, bias, norm, oob,
-                     mean_image, matrix and fill_space say here, any of which says True. False: as the DataLoader's
-                     images
+    own_color        True: pixels are 0..255 (masks, indices of palettes), or as mean, std, bias, norm, oob, mean_image,
+                     matrix and fill_space say here, any of which implies True. False: as in the DataLoader's images
     filter, antialias
                      as the DataLoader's; None, both: as its images
     augment, beyond_crop
-                     policies of its own, as the DataLoader's; [] are none. None: the DataLoader's, drawn anew where it
-                     has a warp of its own, else as they were drawn for the images
+                     policies of its own, as for the DataLoader; []: none. None: the DataLoader's, drawn again if it has
+                     a warp of its own, else as they were drawn for the images
 
     palette          "index": pictures with a palette come as its indices, whatever the Dataset's palette says; all
                      outputs of one field must say the same. "colors": as the Dataset says

@@ -281,7 +281,7 @@ def _read_thunk(user, index, field, buffer, capacity, size, err):
 
 
 class Arrays:
-    """Samples that lie in memory: the library reads them there, and calls no Python."""
+    """Samples in memory: the library reads them in place, and calls no Python."""
 
     def __init__(self, count: int, classes: Any) -> None:
         self.count, self.classes = count, classes

@@ -17,10 +17,11 @@ from ._shown import Remade
 class Geometry:
     """How a view of a DataLoader's images shows its picture.
 
-    homography       3 x 3, from pixels of the output to those of the picture, of which integers are centers; inverse:
-                     the other way
+    homography       3 x 3, from pixels of the output to pixels of the picture, whose centers are integers; inverse: the
+                     other way
     size, out_size   (width, height) of the picture, and of the output
-    crop             left, top, right, bottom of what the output shows, in pixels of the picture from its corner
+    crop             left, top, right, bottom of the part that the output shows, in pixels of the picture from its
+                     corner
     flip_h, flip_v   whether it is mirrored
 
     Edges of boxes are counted from the corner: a picture is 0 .. width wide."""
@@ -56,11 +57,11 @@ class Geometry:
 
 
 class RuleSample:
-    """The sample whose field a rule's function is given.
+    """The sample of a rule's function.
 
     field            the field's name; kind: FIELD_...
     index, epoch, target, slot
-    geometry         the Geometry of the first view; views: of all. None and [] where batches have no pictures"""
+    geometry         the Geometry of the first view; views: of all views. None and [] if batches have no pictures"""
 
     def __init__(self, struct: Any) -> None:
         about = structs.sample_info.from_address(struct.sample)
@@ -76,18 +77,18 @@ class RuleSample:
 
 
 class Rule(Remade):
-    """What batches of a DataLoader have of a field. A field belongs to the first of the loader's rules that it matches.
+    """How batches of a DataLoader deliver a field. A field belongs to the first of the loader's rules that it matches.
 
     field            the field's name; or ".json" for "json" and all names that end so; or a pattern with * and ?
     function         (bytes, RuleSample) -> an array; it is called on the loader's threads. A ValueError (as json.loads
-                     raises it) says that the data are damaged, and costs the sample; any other exception is raised
-                     where the next batch is asked for (on_callback_error). None: the bytes are delivered as they are
-    name             what the loop's fields call it; None: as field
+                     raises it) says that the data are damaged, and fails the sample; any other exception is raised by
+                     the call for the next batch (on_callback_error). None: the bytes are delivered as they are
+    name             its name in the loop's fields; None: as field
     shape, dtype     of a sample's array: "float32", "uint8", "int32" or "int64"
-    rows             arrays have up to so many rows of that shape: fields[name] is N x rows x shape with zeros behind
-                     them, and fields[name + "_count"] says how many there are. More fail the sample
+    rows             arrays have up to this many rows of that shape: fields[name] is N x rows x shape with zeros after
+                     them, and fields[name + "_count"] says how many there are. An array with more rows fails the sample
 
-    Boxes of COCO's kind, as they are in what the network sees:
+    COCO's boxes, mapped to the pixels of the images:
 
         def boxes(data, sample):
             known = [(*box["bbox"], box["category_id"]) for box in json.loads(data)["annotations"]]
