@@ -310,7 +310,7 @@ def write_checkpoint(path, checkpoint):
 
 
 def read_checkpoint(path, arch):
-    """Ends the program where there is no whole checkpoint of this model: to start again is for the user to say."""
+    """Ends the program if there is no whole checkpoint of this model: to start again is for the user to say."""
     try:
         with open(path, "rb") as file:          # a checkpoint is a pickle: resume from your own only
             checkpoint = pickle.load(file)

@@ -24,7 +24,7 @@
 # Memory. `x` is the library's own memory, not a copy, and is given back when `x` and everything made of it by `reshape` or `vec` has been
 # collected. Only `batches_in_flight` batches exist, so the loader asks the garbage collector for them when few are left. It need not:
 #
-#     buffer = true         `x` is given back when the next batch is asked for: copy what you want to keep (MLUtils has the same option)
+#     buffer = true         `x` is reused when the next batch is asked for: copy data that you keep (MLUtils has the same option)
 #     release!(x)           gives `x` back now; it must not be used afterwards
 #
 # Bytes that are no local file. The library alone reads a `Vector{UInt8}`, in place: it must not be changed while the data set
@@ -36,7 +36,7 @@
 #     Benzina.read_at!(r::Ranged, buffer::Vector{UInt8}, offset::Int) = ranged_get!(buffer, r.url, offset)     # how many bytes it copied
 #     loader = Benzina.Loader(Ranged("https://...", 1234); batchsize = 256, size = (224, 224))
 #
-# A loader calls `read_at!` on the library's reader threads, several at once where reader_threads is above 1. Julia adopts such threads
+# A loader calls `read_at!` on the library's reader threads, several at once if reader_threads is above 1. Julia adopts such threads
 # from version 1.9 on. Older versions open data sets over sources, and read their samples and fields; their loaders need no_threads = true,
 # by which everything is done on the thread that asks for a batch.
 # `read_at!` may allocate, but should not switch tasks: no channels, no `wait`, no sockets of Julia's own. It may throw: an IOError,
@@ -49,9 +49,9 @@
 #
 # Callbacks of a loader change how samples are made: `transform(sample, random, t)` may change each view's `t`, a bzna_transform of
 # benzina.h (t.homography, t.brightness, ...), and `picture(sample, random, described, planes)` may draw into each decoded picture before that.
-# A `Rule` makes a tensor of a field of each sample, such as boxes as they are in what the network sees.
+# A `Rule` makes a tensor of a field of each sample, such as boxes mapped to the pixels of the output.
 # They are called on the decoders' threads, several at once, which needs Julia 1.9, or no_threads; all that is said of `read_at!` above holds.
-# What they throw fails the sample, and by default the run with it (on_callback_error). A C library's functions are given as pointers:
+# An exception fails the sample, and by default the run with it (on_callback_error). A C library's functions are given as pointers:
 # `transform = pointer, transform_user = data`.
 #
 # Shards that cannot seek: `Stream("pipe:curl -sf https://host/train-{000..146}.tar"; batchsize = 256, size = (224, 224), shuffle = true)`
@@ -89,7 +89,7 @@ include("sources.jl")           # bytes that Julia reads: read_at!, total_bytes
 include("providers.jl")         # samples of a program's own: from_arrays, from_samples
 include("datasets.jl")          # Dataset, Records, Sample, fields of samples
 include("callbacks.jl")         # what loaders call: transform, picture
-include("rules.jl")             # Rule: what batches have of fields
+include("rules.jl")             # Rule: how batches deliver fields
 include("mxnet.jl")             # data providers, as MXNet.jl has them: AbstractDataProvider, ArrayDataProvider, CSVProvider, MNISTProvider
 include("augment.jl")           # Policy, Operation: random operations behind the crop
 include("loaders.jl")           # Loader, Output: settings

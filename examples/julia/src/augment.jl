@@ -9,7 +9,7 @@ units that benzina.h names at `BZNA_OP_ROTATE` and its like. Brightness, contras
     probability = 1, sign = false         how often it is applied; true: half of the time, the magnitude is negated
     kernel_px = 0                         of :blur: an odd number of pixels; 0: 23
     ratio = (0, 0)                        of :erase: height by width lo, hi; of :grid_mask: (a square's edge by the period, 0)
-    value = (0, 0, 0), space = :RGB       the color of what covers pixels, in 0..255; or :output, where 0 is the mean color
+    value = (0, 0, 0), space = :RGB       the color that covers pixels, in 0..255; or :output, where 0 is the mean color
     noise = 0                             of :erase: the standard deviation of noise around that
 """
 Operation(kind::Symbol, magnitude = 0; probability::Real = 1, sign::Bool = false, kernel_px::Integer = 0, ratio = (0, 0), value = (0, 0, 0),

@@ -14,7 +14,7 @@ function Base.show(io::IO, loader::Loader)
 end
 
 """
-One batch: `data` (width x height x channels x samples), `targets` (-1 where a sample has none), `indices` (counted from 1; 0 where a slot is padding), `status` (0, or why a
+One batch: `data` (width x height x channels x samples), `targets` (-1 if a sample has none), `indices` (counted from 1; 0 if a slot is padding), `status` (0, or why a
 slot holds the out-of-bounds color), `count` (how many are real, when the last batch is padded), `epoch`, and whether it is the `last` of it.
 """
 struct Batch{A} <: AbstractDataBatch
@@ -87,7 +87,7 @@ function drawn(batch::Batch, slot::Integer, view::Integer = 1)
     end
 end
 
-"Why slot `slot` (counted from 1) of a batch holds the out-of-bounds color: a `BenzinaError`, or `nothing` where all is well."
+"Why slot `slot` (counted from 1) of a batch holds the out-of-bounds color: a `BenzinaError`, or `nothing` if all is well."
 function failure(batch::Batch, slot::Integer)
     err = sized(bzna_error)
     status = GC.@preserve batch bzna_batch_error(batch.handle, slot - 1, err)
@@ -108,8 +108,8 @@ end
 """
     tensor(batch, name) -> Array
 
-A copy of one of the loader's `tensors`: a `Vector{Int64}`, -1 where a sample has none, or a `Matrix{Float32}` with a column for each sample;
-or of one of its `outputs`: width x height x channels x samples, of several views x views; or what a `Rule` made, with the samples as last dimension.
+A copy of one of the loader's `tensors`: a `Vector{Int64}`, -1 if a sample has none, or a `Matrix{Float32}` with a column for each sample;
+or of one of its `outputs`: width x height x channels x samples, of several views x views; or the tensor of a `Rule`, with the samples as last dimension.
 """
 function tensor(batch::Batch, name::AbstractString)
     info, err = sized(bzna_batch_info), sized(bzna_error)
@@ -131,7 +131,7 @@ end
 """
     bytes(batch, name) -> Vector
 
-Copies of what the samples have in one of the loader's `bytes`: a `Vector{UInt8}` for each slot, `nothing` where there is none. `String` makes text of it.
+Copies of the samples' values of one of the loader's `bytes`: a `Vector{UInt8}` for each slot, `nothing` if there is none. `String` makes text of it.
 """
 function bytes(batch::Batch, name::AbstractString)
     err, data, size = sized(bzna_error), Ref{Ptr{Cvoid}}(C_NULL), Ref{UInt64}(0)
@@ -305,7 +305,7 @@ function from_bytes(::Type{T}, bytes::AbstractVector{UInt8}) where {T}
     return state
 end
 
-"Goes on from a saved state, of a loader with the same data and order: the next `for` delivers what was left of its epoch."
+"Continues from a saved state, of a loader with the same data and order: the next `for` delivers the rest of its epoch."
 function restore!(loader::Loader, bytes::AbstractVector{UInt8})
     state, err = from_bytes(bzna_loader_state, bytes), sized(bzna_error)
     GC.@preserve loader state err check(bzna_loader_restore(loader.handle, address(state), address(err)), err)
@@ -320,7 +320,7 @@ end
 
 loader_handle(loader::Loader) = loader.handle
 
-"Counts and times of the stages since the loader was opened, and what failed. `limit` says what limits it, and which setting would change that."
+"Counts and times of the stages since the loader was opened, and failures. `limit` names the limiting stage, and the setting that would change it."
 function statistics(loader::Union{Loader,Stream})
     counts, err = sized(bzna_statistics), sized(bzna_error)
     check(bzna_loader_statistics(loader_handle(loader), counts, sizeof(bzna_statistics), err), err)
@@ -334,7 +334,7 @@ function statistics(loader::Union{Loader,Stream}, earlier::bzna_statistics)
     return counts
 end
 
-"What limits the loader, and which setting would change that: a sentence."
+"A sentence that names the limiting stage, and the setting that would change it."
 limit(loader::Union{Loader,Stream}) = text(statistics(loader).advice)
 limit(counts::bzna_statistics) = text(counts.advice)
 

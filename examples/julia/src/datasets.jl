@@ -49,10 +49,10 @@ The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a 
 `length` says how many samples there are, `data[index]` is one of them, and `for sample in data` runs over all; see `Sample`, `target`, `name`,
 `field` and `classes`.
 
-    device = :auto                        for the loaders over it: a GPU where there is one; :cpu; or a CUDA device's number, counted from 0
+    device = :auto                        for the loaders over it: a GPU if there is one; :cpu; or a CUDA device's number, counted from 0
     split = nothing                       of an archive: "train", "validation", "test"
     format = nothing                      "archive", "folder", "tar", ...: other kinds are refused
-    list = nothing                        path of a list of samples: which files of a folder, or what labels of a .rec
+    list = nothing                        path of a list of samples: the files of a folder, or the labels of a .rec
     classes = nothing                     a folder's class folders, in the order of their numbers; default: all
     class_order = :text                   :numeric: "2" comes before "10"
     allow_empty = false                   true: class folders without pictures are classes, too; false: they are refused
@@ -64,7 +64,7 @@ The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a 
     target = nothing                      the field of integers, or an mp4's track of them, that is the target
     index = nothing                       the bytes of the index (.idx) of one tar or .rec, in place of the file next to it
     hold_bytes = 0                        how many bytes of files of records may be held in memory, which are read whole; 0: 256 MiB; 1: none
-    name = nothing                        what error messages call it
+    name = nothing                        its name in error messages
     log = :warning                        messages of the library that Julia's logger receives: :none, :error, :warning, :info, :debug
 """
 mutable struct Dataset
@@ -210,14 +210,14 @@ target(sample::Sample) = target(sample.data, sample.index)
 name(sample::Sample) = name(sample.data, sample.index)
 field(sample::Sample, name::AbstractString) = field(sample.data, sample.index, name)
 
-"The class of sample `index`, counted from 1; `nothing` where it has none."
+"The class of sample `index`, counted from 1; `nothing` if it has none."
 function target(data::Dataset, index::Integer)
     err, out = sized(bzna_error), Ref{Int64}(BZNA_TARGET_NONE)
     check(bzna_dataset_target(data.handle, index - 1, out, err), err, data.box)
     return out[] == BZNA_TARGET_NONE ? nothing : out[]
 end
 
-"The name of sample `index`, counted from 1; `nothing` where it has none."
+"The name of sample `index`, counted from 1; `nothing` if it has none."
 function name(data::Dataset, index::Integer)
     bytes = field(data, index, "name")
     return bytes === nothing ? nothing : String(bytes[1:end-1])     # without the NUL
@@ -226,7 +226,7 @@ end
 """
     field(data, index, name) -> Vector{UInt8}
 
-One field of sample `index`, counted from 1; `nothing` where it has none. "image" and "thumb" are streams of their own (Annex B, OBUs),
+One field of sample `index`, counted from 1; `nothing` if it has none. "image" and "thumb" are streams of their own (Annex B, OBUs),
 "target" is an Int64, text such as "name" ends with a NUL.
 """
 function field(data::Dataset, index::Integer, name::AbstractString)
@@ -235,7 +235,7 @@ function field(data::Dataset, index::Integer, name::AbstractString)
     end
 end
 
-# The bytes that get(buffer, needed, err) gives; nothing where there are none.
+# The bytes that get(buffer, needed, err) gives; nothing if there are none.
 function value(get, box = nothing)
     err, needed, buffer = sized(bzna_error), Ref{Csize_t}(0), Vector{UInt8}(undef, 256)
     while true
@@ -251,7 +251,7 @@ function value(get, box = nothing)
     end
 end
 
-"The names of a folder's classes, in the order of their numbers (of which the first is 0); none where classes have no names."
+"The names of a folder's classes, in the order of their numbers (of which the first is 0); none if classes have no names."
 function classes(data::Dataset)
     names = String[]
     while true

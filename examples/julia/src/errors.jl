@@ -1,6 +1,6 @@
 # ---- Errors, and how structs cross over ----------------------------------------------------------------------------------------------
 
-"What went wrong, and where: the message names file, box or field."
+"An error of the library: the message names file, box or field."
 struct BenzinaError <: Exception
     status::Int32
     message::String

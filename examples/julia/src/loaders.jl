@@ -198,7 +198,7 @@ end
 """
     Loader(data; batchsize, size, keywords...)
 
-Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of (then `split`, `device`, `log` are its). `for (x, y) in loader` runs one
+Batches of an archive: `data` is a `Dataset`, or an argument for one (then `split`, `device`, `log` are the data set's). `for (x, y) in loader` runs one
 epoch.
 
     batchsize = 1, size                   samples in a batch; (width, height) of the output, required
@@ -219,9 +219,9 @@ epoch.
     mxnet_hls, mxnet_contrast = 0, mxnet_illumination = 0, mxnet_clamp_hue = false
                                           MXNet's random_h, _l, _s (a triple), and its max_random_...
     shear_ratio = 0, canvas_px, crop_px, pad_px = 0, short_edge_px = 0, crop_start
-                                          of :mxnet: what ImageRecordProvider makes of MXNet's parameters
+                                          for :mxnet: as ImageRecordProvider makes them from MXNet's parameters
     filter = :linear                      :nearest, :cubic, :lanczos (PIL's); :cubic_075, :lanczos4, :area (OpenCV's)
-    antialias = true                      whether the filter is widened where a picture shrinks, as in PIL; false: as in OpenCV
+    antialias = true                      the filter is widened if a picture shrinks, as in PIL; false: it is not, as in OpenCV
     channels = :RGB                       :BGR, :gray (one channel, the luma); mean, std, bias, scale are in that order
     augment = ()                          `Policy`s, one after the other, behind the crop: [rand_augment(2, 9), random_erasing(0.25)]; `drawn`
                                           tells of them
@@ -242,14 +242,14 @@ epoch.
     weights = nothing                     how likely samples are drawn: a number for each; with weights_by_part = true for each part of a concatenation
     weighting = :replace                  each draw is independent of the others; :once: no sample comes twice in an epoch
     epoch_samples = 0                     draws in an epoch, with weights; 0: as many as samples
-    on_error = :fill                      what a damaged sample does: :fill, :replace, :stop
-    on_callback_error = :stop             what a sample does that a callback failed: :stop, whatever on_error is; :sample: as on_error says
+    on_error = :fill                      the treatment of a damaged sample: :fill, :replace, :stop
+    on_callback_error = :stop             the treatment of a sample that a callback failed: :stop, whatever on_error is; :sample: as on_error says
     rank = 0, world_size = 1              this process's share
     epoch = 0                             the first one
-    decoder = :auto                       :software, :nvdec; :auto is NVDEC where the device has it, and software for what that cannot
+    decoder = :auto                       :software, :nvdec; :auto is NVDEC if the device has it, and software for other pictures
     jpeg_decoder = :auto                  :nvdec: NVDEC decodes baseline JPEG of 4:2:0, too, or opening fails; pixels are near libjpeg-turbo's
     jpeg_shrink = false                   a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
-    jpeg_shrink_margin = 0                with jpeg_shrink: how much all views must still shrink what was decoded, 1 to 64; 0 is 1
+    jpeg_shrink_margin = 0                with jpeg_shrink: how much all views must still shrink the decoded picture, 1 to 64; 0 is 1
     hybrid = false                        processors decode, too, while NVDEC has more pictures than it can begin; batches are the same; needs on_error = :fill
     threads, reader_threads, batches_in_flight, read_ahead, read_memory_bytes, read_retries, read_backoff_ns
                                           0: the library's defaults
@@ -259,10 +259,10 @@ epoch.
     no_threads = false                    true: `iterate` reads and decodes on its own task's thread, and callbacks run there
     cuda = nothing                        number of the CUDA device that batches stay on; nothing: they are in host memory
     stream = C_NULL                       the CUstream that reads them there
-    wrap = nothing                        what makes x of a batch's memory: wrap(pointer, dims), such as (p, dims) -> unsafe_wrap(CuArray,
+    wrap = nothing                        a function that makes x of a batch's memory: wrap(pointer, dims), such as (p, dims) -> unsafe_wrap(CuArray,
                                           CuPtr{Float32}(UInt(p)), dims); it must make a mutable object. nothing: an Array, in host memory
     data_name = :data, label_name = :softmax_label
-                                          what a data provider calls them; label_name = nothing: there are none
+                                          their names in a data provider; label_name = nothing: there are none
     label = nothing                       the tensor that a data provider's labels are, of `tensors`; nothing: the targets
 """
 mutable struct Loader <: AbstractDataProvider

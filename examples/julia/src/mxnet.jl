@@ -2,7 +2,7 @@
 # A program for MXNet.jl finds these names after `const mx = Benzina`: mx.ImageRecordProvider, mx.provide_data, ... Arrays are Julia's, where
 # MXNet.jl has NDArrays.
 
-"What yields batches: it iterates over `AbstractDataBatch`es, and has `get_batch_size`, `provide_data` and `provide_label`."
+"A source of batches: it iterates over `AbstractDataBatch`es, and has `get_batch_size`, `provide_data` and `provide_label`."
 abstract type AbstractDataProvider end
 
 "A batch of a provider, with `count_samples`, `get_data`, `get_label`, `get`, `load_data!` and `load_label!`."
@@ -39,7 +39,7 @@ eachbatch(provider::AbstractDataProvider) = provider
 """
     count_samples(provider, batch) -> Int
 
-How many samples of a batch are real: fewer than its arrays have where it was padded.
+How many samples of a batch are real: fewer than its arrays have if it was padded.
 """
 function count_samples end
 

@@ -60,7 +60,7 @@ end
 
 const INTER_METHODS = Dict{Int,Symbol}(0 => :nearest, 1 => :linear, 2 => :cubic_075, 3 => :area, 4 => :lanczos4)
 
-# 9: cubic where both sides grow, area where both shrink, else linear; 10: any of the five. By a loader's `transform`.
+# 9: cubic if both sides grow, area if both shrink, else linear; 10: any of the five. By a loader's `transform`.
 function filter_of(inter_method::Integer)
     inter_method in (9, 10) || return nothing
     return function (sample, random, transform)
@@ -91,7 +91,7 @@ Float32.
     random_resized_crop = false, min_random_area = 1, max_random_area = 1, min_aspect_ratio = nothing
     random_h = 0, random_s = 0, random_l = 0, max_random_contrast = 0, max_random_illumination = 0
     brightness = 0, contrast = 0, saturation = 0
-    inter_method = 1                      0 to 4, as in OpenCV; 9: cubic where pictures grow, area where they shrink, else linear; 10: any of the five.
+    inter_method = 1                      0 to 4, as in OpenCV; 9: cubic if pictures grow, area if they shrink, else linear; 10: any of the five.
                                           9 and 10 are drawn in Julia, before 1.9 on the thread that asks for a batch (`no_threads`)
     preprocess_threads = 0, prefetch_buffer = 0
                                           0: the library's defaults
@@ -134,7 +134,7 @@ end
 "`ImageRecordProvider`, by MXNet's name."
 const ImageRecordIter = ImageRecordProvider
 
-"What `ImageRecordProvider`, `CSVProvider` and `MNISTProvider` make: providers of batches of files, as MXNet.jl calls them."
+"The type of `ImageRecordProvider`, `CSVProvider` and `MNISTProvider`: providers of batches of files, as MXNet.jl calls them."
 const MXDataProvider = Union{Loader,ArrayDataProvider}
 
 # A loader's settings for the warp, and the keywords that are not about it.

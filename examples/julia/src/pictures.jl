@@ -37,7 +37,7 @@ end
 The pixels of one coded picture, width x height x channels: of `coded(data, index)`, or of the bytes of a picture file.
 
     size = nothing                        (width, height); nothing: as large as the picture
-    warp = :center_resized_crop           what makes that size of it: :random_resized_crop, ..., with crop_area, crop_ratio, crops, flip, flip_v
+    warp = :center_resized_crop           the warp to that size: :random_resized_crop, ..., with crop_area, crop_ratio, crops, flip, flip_v
     seed = 0, epoch = 0, index = 1        which random numbers a warp takes: those of a loader's sample `index`, counted from 1
     uint8 = false                         UInt8 instead of Float32, of 0..255
     channels = :RGB                       :BGR, :gray; :auto: :gray of a picture in gray, else :RGB
@@ -83,7 +83,7 @@ end
 The samples of a data set as observations, as MLUtils has them: `length(pictures)`; `pictures[i]` is the pixels of sample i, width x height x
 channels, and its class; `pictures[[3, 1, 2]]` is a batch, width x height x channels x samples, and a vector of classes (-1 where there is
 none). MLUtils' `numobs`, `getobs` and `DataLoader` take it. `epoch!(pictures, n)` says which random numbers come next. Pictures are decoded
-one by one, on the task that asks; a `Loader` decodes many at once. Keywords are those of `decode`, `data` is a `Dataset` or what one is made of.
+one by one, on the task that asks; a `Loader` decodes many at once. Keywords are those of `decode`, `data` is a `Dataset` or an argument for one.
 
     image = "image"                       the field that is decoded
 """

@@ -131,19 +131,19 @@ end
     from_samples(samples; kinds = (;), classes = nothing, fingerprint = 0, keywords...) -> Dataset
 
 Samples that Julia makes: `samples` has `length(samples)` and `samples[i]`, as a Vector or MLUtils' data have them. A sample is a NamedTuple or a Dict of
-fields, or a tuple (image, target), or an image alone. It must be the same whenever it is asked for. The first sample says what its fields are:
+fields, or a tuple (image, target), or an image alone. It must be the same whenever it is asked for. The first sample decides the kinds of its fields:
 
     a picture     a Vector{UInt8}, the bytes of a file (JPEG, PNG, ...); or an Array{UInt8} of pixels, width x height or width x height x channels
     an integer    an Integer: the field "target" is the target
     a vector      a Real or an array of them, as Float32
     text, bytes   an AbstractString; a Vector{UInt8} in a field that is not named as pictures are
 
-    kinds = (;)           says it where the first sample has `nothing` or another kind: (mask = :picture, box = :vector), or :integer, :text, :bytes
+    kinds = (;)           the kinds, if the first sample has `nothing` or another kind: (mask = :picture, box = :vector), or :integer, :text, :bytes
     classes = nothing     names of targets 0, 1, ...
     fingerprint = 0       tells these samples from others: a state of a loader over other ones is then refused
 
 A later sample may have `nothing` or `missing`, or lack fields. An exception of `samples[i]` fails that sample (`num_exceptions`, `last_exception`). A loader asks on
-its reader threads, several at once where `reader_threads` is above 1, which needs Julia 1.9, or no_threads = true. Further keywords are `device`, `log`,
+its reader threads, several at once if `reader_threads` is above 1, which needs Julia 1.9, or no_threads = true. Further keywords are `device`, `log`,
 `orientation` and `palette` of a `Dataset`.
 """
 function from_samples(samples; kinds = NamedTuple(), classes = nothing, fingerprint::Integer = 0, device::Union{Symbol,Integer} = :auto,

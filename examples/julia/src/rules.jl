@@ -1,4 +1,4 @@
-# ---- Rules: what batches have of fields ----------------------------------------------------------------------------------------------
+# ---- Rules: how batches deliver fields -----------------------------------------------------------------------------------------------
 
 """
 How a view of a loader's pictures shows its picture. Edges are counted from the corner: a picture is 0..width wide.
@@ -6,7 +6,7 @@ How a view of a loader's pictures shows its picture. Edges are counted from the 
     homography       3 x 3, from pixels of the output to those of the picture, of which whole numbers, from 0 on, are centers
     inverse          the other way
     size, out_size   (width, height) of the picture, and of the output
-    crop             (left, top, right, bottom) of what the output shows, in pixels of the picture; it may reach beyond the picture
+    crop             (left, top, right, bottom) of the part that the output shows, in pixels of the picture; it may reach beyond the picture
     flip_h, flip_v   whether it is mirrored
 
 `map_box` and `map_point` say where something of the picture is in the output.
@@ -30,7 +30,7 @@ matrix(numbers::NTuple{9,Float64}) = permutedims(reshape(collect(numbers), 3, 3)
 """
     map_box(geometry, box) -> (left, top, right, bottom) or nothing
 
-Where a box of the picture (left, top, right, bottom) is in the output, clipped to it; `nothing` where none of it is there.
+Where a box of the picture (left, top, right, bottom) is in the output, clipped to it; `nothing` if none of it is there.
 """
 function map_box(geometry::Geometry, box)
     numbers = Float64[edge for edge in box]
@@ -51,7 +51,7 @@ function map_point(geometry::Geometry, point)
 end
 
 """
-The sample whose field a `Rule` is asked about: the `field`'s name; `index` and `slot`, counted from 1; `epoch`, from 0; `target`, -1 where it has none; and
+The sample whose field a `Rule` is asked about: the `field`'s name; `index` and `slot`, counted from 1; `epoch`, from 0; `target`, -1 if it has none; and
 `views`, a `Geometry` for each view of the loader's pictures, empty in batches without pictures.
 """
 struct RuleSample
@@ -81,7 +81,7 @@ Vector{UInt8} of its own, and of a `RuleSample`; `tensor(batch, name)` has them 
 With `rows`, a sample has up to so many arrays of `shape`: `make` returns them as a vector, or as one array with another dimension. `tensor(batch, name)`
 is of shape x rows x samples then, with zeros behind them, and `tensor(batch, name * "_count")` says how many there are. More of them fail the sample.
 
-Boxes as they are in what the network sees:
+Boxes mapped to the pixels of the output:
 
     boxes = Rule(".boxes", "boxes"; shape = 4, rows = 100) do value, sample
         known = [parse.(Float64, split(line)) for line in eachline(IOBuffer(value))]

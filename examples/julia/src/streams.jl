@@ -19,7 +19,7 @@ shuffled, as are the samples within a window. `batch.indices` says which samples
     device = :auto                        as in `Loader`
 
 Further keywords are a `Loader`'s, without `indices`, `log` and those of data providers. `save` and `restore!` continue with the same batches: for
-that, the shards of the window are read again. After a loop that was left before the end of its epoch, the next one reads anew, as a Stream with
+that, the shards of the window are read again. After a loop that was left before the end of its epoch, the next one reads from the start, as a Stream with
 `epoch` set to the next epoch does: its order is another one than that of a run that went on.
 """
 mutable struct Stream

@@ -44,7 +44,7 @@ Writes an archive, which replaces a file that is there. At the end of the block 
 alone, it is left unfinished: readers refuse it, and `bzna index` makes an archive of its samples.
 
     classes = String[]                    the names of the targets 0, 1, ...
-    queue_bytes = 0                       memory for samples that wait for those of smaller indices; 64 MiB where it is 0
+    queue_bytes = 0                       memory for samples that wait for those of smaller indices; 64 MiB if it is 0
 """
 mutable struct Writer
     handle::Ptr{bzna_writer}

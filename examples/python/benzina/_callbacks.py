@@ -15,7 +15,7 @@ from ._random import Random
 
 
 def _inter_method_9(homography, rng):
-    """Cubic where both sides grow, area where both shrink, else linear."""
+    """Cubic if both sides grow, area if both shrink, else linear."""
     steps = [math.hypot(homography[i], homography[i + 3]) for i in (0, 1)]
     return INTER_METHODS[2 if max(steps) < 1 else 3 if min(steps) > 1 else 1]
 
@@ -24,7 +24,7 @@ def _inter_method_10(homography, rng):
     return INTER_METHODS[rng.randrange(5)]
 
 
-# MXNet's: OpenCV's filters, which are not widened where a picture shrinks.
+# MXNet's: OpenCV's filters, which are not widened if a picture shrinks.
 INTER_METHODS = {
     0: (_c.FILTER_NEAREST, _c.ANTIALIAS_OFF),
     1: (_c.FILTER_LINEAR, _c.ANTIALIAS_OFF),

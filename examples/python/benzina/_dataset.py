@@ -123,7 +123,7 @@ class Sample:
         return self.filename
 
     def __reduce__(self) -> Any:
-        """Goes with its dataset where that can be opened again, else without."""
+        """Goes with its dataset if that can be opened again, else without."""
         dataset = self._dataset
         return Sample, (*self._all(), dataset if dataset is not None and dataset._handle and dataset._origin else None)
 
@@ -768,7 +768,7 @@ class Dataset(_handles.Handled):
         return place if self._chosen is None else self._chosen[place]
 
     def target(self, index: int) -> int:
-        """-1 where it has none."""
+        """-1 if it has none."""
         target, err = ctypes.c_int64(), _c.new("error")
         check(lib.bzna_dataset_target(self.handle, self._place(index), target, err), err, self.last_exception)
         return target.value
@@ -879,7 +879,7 @@ class Dataset(_handles.Handled):
         return self._value(lib.bzna_dataset_field, index, name)
 
     def _value(self, function, *arguments):
-        """The bytes that a function of the library's gives, or None where there are none."""
+        """The bytes that a function of the library's gives, or None if there are none."""
         handle, err, needed, size = self.handle, _c.new("error"), ctypes.c_size_t(), 256
         while True:
             buffer = ctypes.create_string_buffer(size)

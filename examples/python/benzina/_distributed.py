@@ -47,7 +47,7 @@ def say_once(key: Any, level: int, message: str, *arguments: Any) -> None:
 
 
 def share_of_group() -> Optional[Distributed]:
-    """This process's place in torch.distributed's default group; None where there is none, or this process alone."""
+    """This process's place in torch.distributed's default group; None if there is none, or this process alone."""
     group = process_group()
     if group is None or group.get_world_size() < 2:
         return None

@@ -106,7 +106,7 @@ class FsspecFile:
         file = within(self._timeout, self._system.open, self._path, "rb", cache_type="none")
         own = getattr(type(file), "_fetch_range", None)
         base = installed("fsspec").spec.AbstractBufferedFile
-        # which names the version that was opened, where it can
+        # which names the version that was opened, if it can
         if isinstance(file, base) and own is not base._fetch_range:
             self._fetch = file._fetch_range
         else:

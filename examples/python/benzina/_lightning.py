@@ -35,7 +35,7 @@ class Counts:
 
 
 def counts_of(loader: Any) -> Optional[Counts]:
-    """Called in load_state_dict: the fit loop that calls it, where that is so. There is no other way to it."""
+    """Called in load_state_dict: the fit loop that calls it, if that is so. There is no other way to it."""
     kinds = tuple(kind for name in _MODULES for kind in [getattr(sys.modules.get(name), "_FitLoop", None)] if kind)
     frame = sys._getframe(2)
     for _ in range(_FRAMES if kinds else 0):

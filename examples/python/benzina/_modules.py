@@ -31,7 +31,7 @@ def torch_with_cuda() -> bool:
 
 
 def process_group() -> Any:
-    """torch.distributed, where that is initialized; else None."""
+    """torch.distributed, if that is initialized; else None."""
     torch = sys.modules.get("torch")
     distributed = getattr(torch, "distributed", None)
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():

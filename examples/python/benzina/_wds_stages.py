@@ -322,7 +322,7 @@ def _resampled(src: Iterable[Any], count: int) -> Iterator[Any]:
 
 
 def non_empty(src: Iterable[Any]) -> Iterator[Any]:
-    """All that comes in; a ValueError where that is nothing."""
+    """All that comes in; a ValueError if that is nothing."""
     is_empty = True
     for sample in src:
         is_empty = False

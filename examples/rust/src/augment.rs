@@ -3,7 +3,7 @@
 use crate::{call, raw, Operation, Random, Result, Transform};
 use std::ptr;
 
-/// What an [`Operation`] does to pixels. [`raw`] says what the magnitude of each is, at its constant.
+/// The kind of an [`Operation`]. [`raw`] describes the magnitude of each kind at its constant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Op {

@@ -1,4 +1,4 @@
-//! What is in C in `examples/formats`, which every context has: formats that the library does not know by itself.
+//! The formats of `examples/formats`, which the library does not know by itself. Every context has their codecs.
 
 use crate::raw;
 

@@ -1,7 +1,7 @@
 //! What the library calls back: allocator, log, sources of bytes and sinks for them.
 //!
 //! Every function that C calls goes through `guard`: a panic ends there, as a failure that C understands. Those of a loader's closures
-//! are kept by `Panics`, and go on where the loader is asked for its batch.
+//! are kept by `Panics`, and are resumed in the call that asks the loader for its batch.
 
 use crate::{raw, LogLevel, Status};
 use std::alloc::{GlobalAlloc, Layout};

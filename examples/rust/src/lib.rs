@@ -161,7 +161,7 @@ impl fmt::Debug for Status {
     }
 }
 
-/// What went wrong, and where.
+/// An error: its status, message and place.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Error {
@@ -325,7 +325,7 @@ impl From<raw::bzna_device> for Device {
     }
 }
 
-/// What a context is made with.
+/// The settings of a context.
 #[derive(Default)]
 pub struct ContextConfig {
     config: raw::bzna_context_config,
@@ -341,7 +341,7 @@ impl fmt::Debug for ContextConfig {
 }
 
 impl ContextConfig {
-    /// Default [`Device::Auto`]. With [`Device::Cuda`], [`Context::new`] fails where that device cannot be used.
+    /// Default [`Device::Auto`]. With [`Device::Cuda`], [`Context::new`] fails if that device cannot be used.
     pub fn device(mut self, device: Device) -> Self {
         self.config.device = device.into();
         self
@@ -397,7 +397,7 @@ impl ContextConfig {
     }
 }
 
-/// CUDA devices of this machine; an error where there is no driver ([`Status::DEVICE`]), or the library was built without a GPU path
+/// CUDA devices of this machine; an error if there is no driver ([`Status::DEVICE`]), or the library was built without a GPU path
 /// ([`Status::UNSUPPORTED`]). Starts CUDA in this process.
 pub fn device_count() -> Result<u32> {
     let mut all = DeviceInfo::default();
@@ -410,7 +410,7 @@ impl DeviceInfo {
         text(&self.name)
     }
 
-    /// Why NVDEC cannot be used; None where it can.
+    /// Why NVDEC cannot be used; None if it can.
     pub fn video_error(&self) -> Option<Error> {
         (self.video < 0).then(|| Error::new(self.video, text(&self.message)))
     }
@@ -432,14 +432,14 @@ impl Tensor {
         self.shape.iter().take(self.dimensions as usize).map(|n| *n as usize).collect()
     }
 
-    /// What `data` is an address of.
+    /// The device of the address `data`.
     pub fn device(&self) -> Device {
         self.device.into()
     }
 }
 
 impl Statistics {
-    /// What limits the loader, and which setting would change that: a sentence.
+    /// A sentence that names the limiting stage, and the setting that would change it.
     pub fn advice(&self) -> String {
         text(&self.advice)
     }
@@ -666,7 +666,8 @@ impl Context {
         call(|err| unsafe { raw::bzna_context_device_info(self.as_raw(), &mut info, size_of::<DeviceInfo>(), err) }).map(|_| info)
     }
 
-    /// What the device's NVDEC can do with pictures of a kind: chroma_format 0 (gray), 1 (4:2:0), 2 (4:2:2) or 3 (4:4:4), and bits a sample.
+    /// The abilities of the device's NVDEC with pictures of a kind: chroma_format 0 (gray), 1 (4:2:0), 2 (4:2:2) or 3 (4:4:4), and bits a
+    /// sample.
     pub fn codec(&self, codec: Codec, chroma_format: u32, depth: u32) -> Result<CodecInfo> {
         let mut info = CodecInfo::default();
         let size = size_of::<CodecInfo>();
@@ -783,7 +784,7 @@ impl Dataset {
         Ok(info)
     }
 
-    /// What a sample has: of an archive "image", "thumb", "target" and "name".
+    /// The names of a sample's fields: in an archive "image", "thumb", "target" and "name".
     pub fn fields(&self) -> Result<Vec<FieldInfo>> {
         let field = |number| {
             let mut info = FieldInfo::default();
@@ -794,20 +795,20 @@ impl Dataset {
         (0..self.info()?.field_count).map(field).collect()
     }
 
-    /// The class of a sample; None where it has none.
+    /// The class of a sample; None if it has none.
     pub fn target(&self, index: u64) -> Result<Option<i64>> {
         let mut target = raw::BZNA_TARGET_NONE;
         call(|err| unsafe { raw::bzna_dataset_target(self.as_raw(), index, &mut target, err) })?;
         Ok((target != raw::BZNA_TARGET_NONE).then_some(target))
     }
 
-    /// The name of a sample; None where it has none.
+    /// The name of a sample; None if it has none.
     pub fn name(&self, index: u64) -> Result<Option<String>> {
         let name = self.field(index, "name")?;
         Ok(name.map(|bytes| String::from_utf8_lossy(bytes.strip_suffix(b"\0").unwrap_or(&bytes)).into_owned()))
     }
 
-    /// One field of a sample, by name; None where it has none. A picture is a stream of its own, an integer the bytes of an i64, text
+    /// One field of a sample, by name; None if it has none. A picture is a stream of its own, an integer the bytes of an i64, text
     /// ends with a NUL.
     pub fn field(&self, index: u64, field: &str) -> Result<Option<Vec<u8>>> {
         let field = c_string(field)?;
@@ -817,7 +818,7 @@ impl Dataset {
         optional(found, Status::NOT_FOUND)
     }
 
-    /// The names of a folder's classes, in the order of their numbers; none where classes have no names.
+    /// The names of a folder's classes, in the order of their numbers; none if classes have no names.
     pub fn classes(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         loop {

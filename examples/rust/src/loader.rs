@@ -26,7 +26,7 @@ pub enum LastBatch {
     Fill = raw::BZNA_LAST_FILL as isize,
 }
 
-/// What a sample that cannot be read or decoded does.
+/// The treatment of a sample that cannot be read or decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
     /// Its slot holds the out-of-bounds color.
@@ -37,7 +37,7 @@ pub enum OnError {
     Stop = raw::BZNA_ON_ERROR_STOP as isize,
 }
 
-/// What a sample does whose [`transform`](LoaderBuilder::transform) or [`picture`](LoaderBuilder::picture) closure, or whose source,
+/// The treatment of a sample whose [`transform`](LoaderBuilder::transform) or [`picture`](LoaderBuilder::picture) closure, or whose source,
 /// is at fault, by an error or a panic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnCallbackError {
@@ -51,16 +51,16 @@ pub enum OnCallbackError {
 /// Who decodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DecodeWith {
-    /// NVDEC where the context has it; what that cannot decode is decoded in software.
+    /// NVDEC if the context has it; software for pictures that NVDEC cannot decode.
     #[default]
     Auto = raw::BZNA_DECODER_AUTO as isize,
     /// libavcodec, and libjpeg-turbo for JPEG.
     Software = raw::BZNA_DECODER_SOFTWARE as isize,
-    /// NVDEC: opening the loader fails where it cannot be used.
+    /// NVDEC: opening the loader fails if it cannot be used.
     Nvdec = raw::BZNA_DECODER_NVDEC as isize,
 }
 
-/// What the pixels are.
+/// The type of the pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Dtype {
@@ -107,7 +107,7 @@ pub enum Filter {
     Cubic = raw::BZNA_FILTER_CUBIC as isize,
     /// PIL's, a = 3.
     Lanczos = raw::BZNA_FILTER_LANCZOS3 as isize,
-    /// The mean of what a pixel covers; linear where a picture grows.
+    /// The mean of the pixels that an output pixel covers; linear if a picture grows.
     Area = raw::BZNA_FILTER_AREA as isize,
     /// OpenCV's, a = -0.75.
     Cubic075 = raw::BZNA_FILTER_CUBIC_075 as isize,
@@ -226,7 +226,7 @@ impl Output {
         self
     }
 
-    /// Policies of its own, or none at all where there are none here; see [`LoaderBuilder::augment`]. Default: those of the loader's images.
+    /// Policies of its own; an empty list means none; see [`LoaderBuilder::augment`]. Default: those of the loader's images.
     pub fn augment(mut self, policies: impl Into<Vec<Policy>>) -> Self {
         self.augment.get_or_insert_with(Default::default).0 = policies.into();
         self
@@ -344,7 +344,7 @@ impl Drawing<'_> {
         self.planes.iter().take_while(|plane| !plane.is_null()).count()
     }
 
-    /// One plane. Panics where there is none.
+    /// One plane. Panics if there is none.
     pub fn plane(&mut self, number: usize) -> Plane<'_> {
         assert!(number < self.plane_count(), "plane {number} of {}", self.plane_count());
         let (shift_x, shift_y) = if number > 0 { self.chroma_shift() } else { (0, 0) };
@@ -919,7 +919,7 @@ impl fmt::Debug for Loader {
     }
 }
 
-/// What [`Loader::poll`] found.
+/// The result of [`Loader::poll`].
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // looked at and taken apart at once
 pub enum Next {
@@ -952,7 +952,7 @@ impl Loader {
         })
     }
 
-    /// The next batch, in order; None after the last one. An error where another thread is waiting, all batches are on loan
+    /// The next batch, in order; None after the last one. An error if another thread is waiting, all batches are on loan
     /// ([`Status::STATE`]), the loader was stopped ([`Status::STOPPED`]), or a closure failed ([`Status::CALLBACK`]).
     ///
     /// # Panics
@@ -1060,7 +1060,7 @@ impl Loader {
         Ok(statistics)
     }
 
-    /// The statistics since earlier ones of this loader, such as of an epoch, and what limited it in that time.
+    /// The statistics since earlier ones of this loader, such as of an epoch, and the stage that limited it in that time.
     pub fn statistics_since(&self, earlier: &Statistics) -> Result<Statistics> {
         let (later, mut since) = (self.statistics()?, Statistics::default());
         call(|err| unsafe { raw::bzna_statistics_since(&later, earlier, &mut since, size_of::<Statistics>(), err) })?;
@@ -1204,7 +1204,7 @@ impl Batch {
         }
     }
 
-    /// Real samples: the first so many slots. Less than `shape()[0]` only where the last batch is padded.
+    /// The number of real samples, which are in the first slots. Less than `shape()[0]` only if the last batch is padded.
     pub fn count(&self) -> usize {
         self.info.count as usize
     }
@@ -1266,8 +1266,8 @@ impl Batch {
         self.info.stream
     }
 
-    /// Moves a batch on the device to another stream: what is enqueued there from now on reads the finished batch, and dropping it orders
-    /// behind that stream. [`Status::UNSUPPORTED`] for a batch in host memory.
+    /// Moves a batch on the device to another stream: work that is enqueued there from now on reads the finished batch, and dropping it
+    /// orders behind that stream. [`Status::UNSUPPORTED`] for a batch in host memory.
     ///
     /// # Safety
     ///
@@ -1307,7 +1307,7 @@ impl Batch {
         unsafe { slice_of(self.info.image.data.cast(), count) }
     }
 
-    /// [`Dtype::Bf16`] where the batch is of that; else [`Dtype::F16`].
+    /// [`Dtype::Bf16`] if the batch is of that type; else [`Dtype::F16`].
     fn dtype_of_bits(&self) -> Dtype {
         if self.dtype() == Dtype::Bf16 {
             Dtype::Bf16
@@ -1316,8 +1316,7 @@ impl Batch {
         }
     }
 
-    /// The pixels of a loader of [`Dtype::F16`] or [`Dtype::Bf16`], as bits: what f16::from_bits takes. Panics as
-    /// [`image`](Batch::image) does.
+    /// The pixels of a loader of [`Dtype::F16`] or [`Dtype::Bf16`], as bits, for f16::from_bits. Panics as [`image`](Batch::image) does.
     pub fn image_bits(&self) -> &[u16] {
         let count = self.elements(self.dtype_of_bits());
         // SAFETY: as above.
@@ -1331,7 +1330,7 @@ impl Batch {
         unsafe { slice_of_mut(self.info.image.data.cast(), count) }
     }
 
-    /// The pixels of one slot, in its first view: three planes. Panics where there is no such slot, and as [`image`](Batch::image) does.
+    /// The pixels of one slot, in its first view: three planes. Panics if there is no such slot, and as [`image`](Batch::image) does.
     pub fn picture(&self, slot: usize) -> &[f32] {
         let floats = self.shape()[1..].iter().product::<usize>();
         &self.image()[slot * floats..][..floats]
@@ -1342,7 +1341,7 @@ impl Batch {
         unsafe { slice_of(first, self.shape()[0]) }
     }
 
-    /// The classes, one a slot; [`raw::BZNA_TARGET_NONE`] where a sample has none.
+    /// The classes, one a slot; [`raw::BZNA_TARGET_NONE`] if a sample has none.
     pub fn targets(&self) -> &[i64] {
         self.column(self.info.targets)
     }
@@ -1369,7 +1368,7 @@ impl Batch {
         self.numbers(name, raw::BZNA_DTYPE_UINT8).map(|(numbers, _)| numbers)
     }
 
-    /// One of the loader's [`tensors`](LoaderBuilder::tensors) of integers, one a slot: -1 where a sample has none.
+    /// One of the loader's [`tensors`](LoaderBuilder::tensors) of integers, one a slot: -1 if a sample has none.
     pub fn integers(&self, name: &str) -> Result<&[i64]> {
         self.numbers(name, raw::BZNA_DTYPE_INT64).map(|(numbers, _)| numbers)
     }
@@ -1379,7 +1378,7 @@ impl Batch {
         self.numbers(name, raw::BZNA_DTYPE_FLOAT32)
     }
 
-    /// The value of one of the loader's [`bytes`](LoaderBuilder::bytes) in a slot; None where the sample has none.
+    /// The value of one of the loader's [`bytes`](LoaderBuilder::bytes) in a slot; None if the sample has none.
     pub fn bytes(&self, name: &str, slot: usize) -> Result<Option<&[u8]>> {
         let name = crate::c_string(name)?;
         let slot = u32::try_from(slot).unwrap_or(u32::MAX);
@@ -1394,7 +1393,8 @@ impl Batch {
         self.column(self.info.indices)
     }
 
-    /// What [`policies`](LoaderBuilder::augment) drew for a view of a slot: views of the images come first, then those of each output.
+    /// The operations that [`policies`](LoaderBuilder::augment) drew for a view of a slot: views of the images come first, then those of
+    /// each output.
     pub fn drawn(&self, slot: usize, view: usize) -> &[Drawn] {
         let views = self.info.operation_views as usize;
         if slot >= self.shape()[0] || view >= views {
@@ -1408,7 +1408,7 @@ impl Batch {
         }
     }
 
-    /// Why a slot holds the out-of-bounds color; None where all is well.
+    /// Why a slot holds the out-of-bounds color; None if all is well.
     pub fn error(&self, slot: usize) -> Option<Error> {
         let slot = u32::try_from(slot).unwrap_or(u32::MAX);
         // SAFETY: a live batch.
@@ -1447,7 +1447,7 @@ impl State {
         unsafe { std::mem::transmute(self.0) }
     }
 
-    /// Any bytes: [`Loader::restore`] refuses what is damaged.
+    /// Any bytes: [`Loader::restore`] refuses damaged ones.
     pub fn from_bytes(bytes: [u8; STATE_BYTES]) -> Self {
         // SAFETY: integers, so every bit pattern is one. The library compares struct_size before anything else.
         State(unsafe { std::mem::transmute::<[u8; STATE_BYTES], raw::bzna_loader_state>(bytes) })

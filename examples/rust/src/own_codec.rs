@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::ffi::{c_void, CString};
 use std::mem::size_of;
 
-/// What the pixels of a picture are. Alpha is left out.
+/// The kind of a picture's pixels. Alpha is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pixels {
     /// R, G and B next to each other, in one plane.
@@ -24,7 +24,7 @@ pub enum Pixels {
     Index,
 }
 
-/// What a picture is.
+/// The properties of a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
     pub width: u32,
@@ -46,7 +46,7 @@ pub struct Wrapped<'a> {
     pub codec: Codec,
     /// Its bytes: those of the wrapper, or any that live as long.
     pub data: &'a [u8],
-    /// The payload of hvcC, avcC or av1C; empty where data has the parameter sets.
+    /// The payload of hvcC, avcC or av1C; empty if data has the parameter sets.
     pub config: &'a [u8],
     /// Bytes of the length before each NAL unit: 1, 2 or 4; 0 for start codes, and for codecs without NAL units.
     pub length_size: u32,
@@ -99,7 +99,7 @@ impl Planes<'_> {
         unsafe { std::slice::from_raw_parts_mut(first, bytes) }
     }
 
-    /// The same where samples have more than 8 bits.
+    /// The same if samples have more than 8 bits.
     pub fn row16(&mut self, plane: usize, y: u32) -> &mut [u16] {
         assert!(self.shape.depth > 8, "samples of {} bits are bytes", self.shape.depth);
         let (first, bytes) = self.address(plane, y as usize);
@@ -121,7 +121,7 @@ impl Planes<'_> {
 /// Threads call it concurrently, each with its own state. It must give the same pixels for the same bytes. An error or a panic costs the
 /// sample. An error of [`Status::MEMORY`](crate::Status::MEMORY) says nothing about the sample, which is made once more.
 pub trait OwnCodec: Send + Sync + 'static {
-    /// What a thread keeps from one picture to the next. It may be dropped on another thread.
+    /// The state that a thread keeps from one picture to the next. It may be dropped on another thread.
     type State: Send;
 
     /// For messages: "JPEG XL". At most 31 bytes. Asked once.
@@ -143,10 +143,10 @@ pub trait OwnCodec: Send + Sync + 'static {
     /// Makes the state of a thread.
     fn begin(&self) -> Result<Self::State>;
 
-    /// Says what a picture is, without decoding it. Any byte of it may be wrong.
+    /// Returns the properties of a picture, without decoding it. Any byte of it may be wrong.
     fn inspect(&self, state: &mut Self::State, data: &[u8]) -> Result<Shape>;
 
-    /// Decodes a picture, of which inspect said what it is.
+    /// Decodes a picture that inspect has described.
     fn decode(&self, state: &mut Self::State, data: &[u8], needed: Rectangle, planes: &mut Planes<'_>) -> Result<()>;
 
     /// Finds the picture in a wrapper, of which inspect said [`Shape::wrapped`].

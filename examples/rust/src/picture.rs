@@ -52,7 +52,7 @@ pub enum Crops {
 pub struct Image {
     raw: raw::bzna_image, // points into `bytes` and `_config`
     bytes: Vec<u8>,
-    _config: Vec<u8>, // empty where it is part of `bytes`, or where there is none
+    _config: Vec<u8>, // empty if it is part of `bytes`, or if there is none
 }
 
 // SAFETY: the pointers are to the heap memory of the image's own vectors, which nothing changes: see Image::own_config.
@@ -386,7 +386,7 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// What an archive is begun with.
+/// The settings of a writer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriterOptions<'a> {
     /// The names of the targets 0, 1, ..., for [`Dataset::classes`](crate::Dataset::classes).

@@ -7,7 +7,7 @@ use std::io;
 use std::mem::size_of;
 use std::path::PathBuf;
 
-/// What the values of a field are.
+/// The kind of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -70,7 +70,7 @@ impl Place {
 ///
 /// `read` and `locate` are called by the loader's reader threads, several at once, and by the thread that calls functions of a [`Dataset`] or
 /// opens a [`Loader`]. They must give the same value for the same sample and field, perhaps twice. A loader has one reader thread by default: raise
-/// [`LoaderBuilder::reader_threads`] where `read` calculates much.
+/// [`LoaderBuilder::reader_threads`] if `read` calculates much.
 ///
 /// [`Dataset`]: crate::Dataset
 /// [`Loader`]: crate::Loader

@@ -1,4 +1,4 @@
-//! Rules for fields: what batches have of them.
+//! Rules for fields: how batches deliver them.
 
 use crate::{host, make, raw, Dataset, Geometry, Result, SampleInfo, Status};
 use std::ffi::{c_void, CStr, CString};
@@ -15,12 +15,12 @@ pub struct RuleInput<'a> {
     /// The value, as [`Batch::bytes`](crate::Batch::bytes) has it.
     pub data: &'a [u8],
     pub sample: &'a SampleInfo,
-    /// How each view of the loader's images shows the picture; empty where batches have no pictures.
+    /// How each view of the loader's images shows the picture; empty if batches have no pictures.
     pub views: &'a [Geometry],
 }
 
 impl Geometry {
-    /// Where a box of the picture (left, top, right, bottom) is in the output, clipped to it; None where nothing of it is there.
+    /// Where a box of the picture (left, top, right, bottom) is in the output, clipped to it; None if nothing of it is there.
     pub fn map_box(&self, area: [f64; 4]) -> Option<[f64; 4]> {
         let mut out = [0.0; 4];
         // SAFETY: four numbers each.
@@ -56,7 +56,7 @@ impl fmt::Debug for Asker {
     }
 }
 
-/// What batches have of a field; see [`LoaderBuilder::rule`](crate::LoaderBuilder::rule).
+/// How batches deliver a field; see [`LoaderBuilder::rule`](crate::LoaderBuilder::rule).
 ///
 /// `field` is the field's name; or ".json" for "json" and all names that end so; or a pattern with `*` and `?`.
 ///

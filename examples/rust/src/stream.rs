@@ -73,7 +73,7 @@ impl StreamState {
         unsafe { std::mem::transmute(self.0) }
     }
 
-    /// Any bytes: [`StreamOptions::resume`] refuses what is damaged.
+    /// Any bytes: [`StreamOptions::resume`] refuses damaged ones.
     pub fn from_bytes(bytes: [u8; STATE_BYTES]) -> Self {
         // SAFETY: integers, so every bit pattern is one.
         StreamState(unsafe { std::mem::transmute::<[u8; STATE_BYTES], RawState>(bytes) })

@@ -16,7 +16,7 @@ _NEED_NO_NUMBERS = {ops.ConstantWarpTransform, ops.SimilarityTransform, ops.Rand
 
 
 class DataLoader(_loader.DataLoader):
-    """Batches of a data set of benzina.torch.dataset: (images, targets), or (images,) where it has no targets.
+    """Batches of a data set of benzina.torch.dataset: (images, targets), or (images,) if it has no targets.
 
         >>> import benzina.torch
         >>> loader = benzina.torch.DataLoader(benzina.torch.Dataset("train.bzna"), 64, batch_size=4)
@@ -30,7 +30,7 @@ class DataLoader(_loader.DataLoader):
                      as torch's
     collate_fn       is given what items have beside their pictures, a tuple each, and makes of it what a batch has
                      beside its pictures; None: torch's default_collate. Pictures are decoded in place
-    device           "cuda:1", "cpu", a torch.device, ...; None: the GPU where there is one
+    device           "cuda:1", "cpu", a torch.device, ...; None: the GPU if there is one
     multibuffering   batches being filled, ready or in use
     seed             of the order and of the random warps; None: a number of torch's
     bias_transform   what is subtracted from pixels: one of operations, or numbers, in 0..255

@@ -180,7 +180,7 @@ class ClassificationDataset(Dataset):
 
     @property
     def targets(self) -> Any:
-        """int64 of each sample, -1 where it has none: a numpy array where numpy is installed."""
+        """int64 of each sample, -1 if it has none: a numpy array if numpy is installed."""
         return self.data.targets
 
 

@@ -100,7 +100,7 @@ class File:
         return dict.fromkeys([*one.images, *more], 1)
 
     def trak(self, label: Union[str, bytes]) -> Optional[Track]:
-        """Its track of a label, or None where it has none."""
+        """Its track of a label, or None if it has none."""
         track = Track(self, label)
         return track if track.label in self.labels() else None
 
