@@ -66,7 +66,7 @@ static void class_names_free(class_names *names)
     free(names->text);
 }
 
-/* NAME.lst beside NAME.rec, to be freed; NULL if there is none. */
+/* NAME.lst next to NAME.rec, to be freed; NULL if there is none. */
 static char *list_beside(const char *path)
 {
     size_t length = strlen(path);
@@ -163,7 +163,7 @@ bzna_status archive_try_open(archive *a, const tool_options *o, bzna_error *err)
     return status;
 }
 
-/* The option that stands for the setting that the library's message names; NULL: it names none. */
+/* The option of the setting that the library's message names; NULL: it names none. */
 static const char *records_hint(const bzna_error *err)
 {
     if (strstr(err->message, "CIFAR-100:")) return "--records cifar100";

@@ -84,7 +84,7 @@ static void assembly_close(assembly *a)
 typedef struct part {
     const char *path;
     archive     archive;
-    int         is_unindexed;         /* targets, names and fields stand in the samples only */
+    int         is_unindexed;         /* targets, names and fields are in the samples only */
 } part;
 
 static int part_open(part *p, const tool_options *o, char *path)

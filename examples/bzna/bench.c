@@ -241,7 +241,7 @@ static void loader_end(bench *b)
 
 /* ---- the report ---- */
 
-/* Do batches lie on the device? */
+/* Are batches on the device? */
 static int on_device(const bzna_loader_info *info) { return info->image.device.kind == BZNA_DEVICE_CUDA; }
 
 /* What limits the loader, in the words of the library, with settings named as options of this command. */

@@ -496,7 +496,7 @@ static char *record_write(conversion *c, uint64_t index, const sample_file *f)
 
 /* ---- folder ---- */
 
-/* Makes the folders in which a file lies. */
+/* Makes the folders above a file. */
 static char *folders_make(const conversion *c, const char *path)
 {
     char *folder = tool_format("%s", path), *reason = NULL;

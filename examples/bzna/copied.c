@@ -1,4 +1,5 @@
-/* copied.c - what a new data set has of a sample beside its picture: name, target, split, class names, further fields
+/* copied.c - the parts of a sample, other than its picture, that a new data set copies: name, target, split, class
+ * names, further fields
  *
  * Left behind are only what the new one says itself: a target a second time (cls, a RecordIO record's label of one
  * whole number), the number of a RecordIO record and its bytes as a whole. */

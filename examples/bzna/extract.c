@@ -54,7 +54,7 @@ static int write_planes(const bzna_picture *picture, const char *path)
     return tool_file_close(&out);
 }
 
-/* As it is seen: what lies on its side is turned. */
+/* As it is seen: rotated by its orientation. */
 static uint32_t seen_width(const bzna_picture *p) { return p->orientation > 4 ? p->height : p->width; }
 static uint32_t seen_height(const bzna_picture *p) { return p->orientation > 4 ? p->width : p->height; }
 
@@ -249,7 +249,7 @@ static const char *choose_track(extraction *x)
     return track;
 }
 
-/* Encoded anew, upright. */
+/* Encoded again, upright. */
 static int write_jpeg(const extraction *x)
 {
     const pack_settings s = pack_settings_jpeg(95);

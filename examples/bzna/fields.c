@@ -1,4 +1,4 @@
-/* fields.c - fields of samples beside their pictures: numbers, texts, bytes */
+/* fields.c - fields of samples other than their pictures: numbers, texts, bytes */
 #include "tool.h"
 
 #include <math.h>

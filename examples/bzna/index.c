@@ -1,4 +1,4 @@
-/* index.c - bzna index: writes the index of a file beside it, so that opening it reads the index alone */
+/* index.c - bzna index: writes the index of a file next to it, so that opening the file reads only the index */
 #include "tool.h"
 
 #include <errno.h>

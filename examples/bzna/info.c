@@ -234,7 +234,7 @@ static void value_text(const char *name, const archive_value *value, int i)
 
 typedef struct seen_size { uint32_t width, height; } seen_size;
 
-/* As it is seen: what lies on its side is turned. */
+/* As it is seen: rotated by its orientation. */
 static seen_size image_size(const bzna_image_info *image)
 {
     if (image->orientation > 4) return (seen_size){ image->height, image->width };

@@ -11,7 +11,7 @@
  *     bzna bench DATA                  pictures per second
  *     bzna merge DATA... -o OUT.bzna   one archive of several; append, subset, split: others of coded samples
  *     bzna diff DATA DATA              in what two data sets differ
- *     bzna index FILE...               an index beside each .tar or .rec, so that it opens at once
+ *     bzna index FILE...               an index next to each .tar or .rec, so that it opens at once
  *     bzna devices                     GPUs, and what their video decoders decode
  *
  * The library is used through benzina.h alone; libavformat, libavcodec and libswscale read and encode pictures. A file

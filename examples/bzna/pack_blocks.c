@@ -3,10 +3,10 @@
  * A block has samples, one behind the other as in the archive, and the files that are done with them. To write it is
  * to write the samples, and then a line for each of the files.
  *
- * Where pictures are encoded, a block is written as soon as a file is done: writing takes no time beside encoding.
- * Where the bytes of files are kept as they are, reading and writing take all the time. Then many samples are gathered
- * in a block, and a thread writes the blocks that are full while the next one is gathered. Either way samples are
- * written in the order of the files. A run that is killed loses the blocks that are not written, a few MiB, which
+ * Where pictures are encoded, a block is written as soon as a file is done: writing takes no time compared with
+ * encoding. Where the bytes of files are kept as they are, reading and writing take all the time. Then many samples are
+ * gathered in a block, and a thread writes the blocks that are full while the next one is gathered. Either way samples
+ * are written in the order of the files. A run that is killed loses the blocks that are not written, a few MiB, which
  * --resume packs again. */
 #include "tool.h"
 

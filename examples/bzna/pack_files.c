@@ -254,7 +254,7 @@ static void class_folders_collect(pack_files *f, const char *root)
     }
 }
 
-/* Folders without any files are no classes where all files lie outside of them. */
+/* Folders without any files are no classes if all files are outside of them. */
 static void classes_drop_empty(pack_files *f, const char *root)
 {
     pack_files inner = { .list = NULL };

@@ -59,7 +59,7 @@ static char *frame_scale(const AVFrame *src, AVFrame *dst, int width, int height
     av_opt_set_int(scaler, "dsth", height, 0);
     av_opt_set_int(scaler, "dst_format", dst->format, 0);
     av_opt_set_int(scaler, "dst_range", 1, 0);
-    /* Chroma is taken for centered, as JPEG's is, unless the frame says otherwise. */
+    /* Chroma is assumed to be centered, as in JPEG, unless the frame says otherwise. */
     if (src->chroma_location == AVCHROMA_LOC_LEFT || src->chroma_location == AVCHROMA_LOC_TOPLEFT)
         av_opt_set_int(scaler, "src_h_chr_pos", 0, 0);
     if (src->chroma_location == AVCHROMA_LOC_TOP || src->chroma_location == AVCHROMA_LOC_TOPLEFT)

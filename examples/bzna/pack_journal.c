@@ -7,7 +7,7 @@
  * checksum: the first one that is not whole, and everything behind it, is as if it had never been written.
  *
  * The first lines say with which settings, library versions and files the run began; another run may only continue with
- * the same. A file is taken for unchanged as long as its name, size, time of modification and class are.
+ * the same. A file counts as unchanged as long as its name, size, time of modification and class are.
  *
  * Nothing is flushed to the disk while samples are written, so that a machine that loses power may lose the last of
  * them; their checksums tell. */

@@ -1,6 +1,6 @@
-/* pack_output.c - the archive that is written, and how an interrupted run goes on
+/* pack_output.c - the archive that is written, and how an interrupted run continues
  *
- * The archive is written as OUT.partial, which is locked, with a log beside it, and gets its name when it is complete:
+ * The archive is written as OUT.partial, which is locked, with a log next to it, and gets its name when it is complete:
  * under the name OUT there is never half an archive. --resume gives the samples that are in OUT.partial to the writer
  * once more, without encoding, and holds the bytes that it makes of them against those that are there. So the archive
  * is the same as that of a run that was not interrupted. */

@@ -186,7 +186,7 @@ static enum AVCodecID codec_by_name(const char *path)
 }
 
 /* Opens a file in memory by its content, else by its name. Returns NULL or the reason. Only formats of pictures are
- * opened: to open a playlist or a description of a session may connect to what stands in it. */
+ * opened: to open a playlist or a description of a session may connect to an address in it. */
 static char *format_open(AVFormatContext **format, const char *path)
 {
     AVIOContext *pb = (*format)->pb;

@@ -159,7 +159,7 @@ static void html_text(FILE *out, const char *text)
         }
 }
 
-/* How many pictures lie in each of the equal parts between the lowest and the highest value. */
+/* How many pictures are in each of the equal parts between the lowest and the highest value. */
 static void html_histogram(FILE *out, const measure *m)
 {
     size_t bins[BINS] = { 0 }, most = 1;

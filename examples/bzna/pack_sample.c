@@ -28,7 +28,7 @@ static enum AVPixelFormat format_of(const bzna_picture *p)
     return format;
 }
 
-/* Copies `width` samples that lie `step` bytes apart. */
+/* Copies `width` samples that are `step` bytes apart. */
 static void copy_row(const uint8_t *from, uint32_t step, uint8_t *to, uint32_t width, uint32_t bytes)
 {
     if (step <= bytes) memcpy(to, from, (size_t)width * bytes);

@@ -5,8 +5,8 @@
  * process, which is replaced after some pictures. Which process encodes a picture has no effect on its bytes.
  *
  * The parent has one thread. It sends the numbers of files, and hands on results as they come: the library's writer
- * puts them into the order of the files. No file is sent that lies far behind the first one that is not written, so
- * that the memory of pictures that wait for those before them does not depend on their number. */
+ * puts them into the order of the files. No file is sent that is far behind the first one that is not written, so that
+ * the memory of pictures that wait for those before them does not depend on their number. */
 #include "tool.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* profile.c - ICC profiles of picture files, and what else a picture loses when it is packed
  *
- * A profile says which colors a file's numbers stand for. Loaders take them for sRGB, as torchvision, DALI and FFCV do:
- * pictures in Display P3 or Adobe RGB then look paler than they are. So they are counted, and pack --icc convert
- * converts them, where this program was built with Little CMS (lcms2). */
+ * A profile says which colors a file's numbers mean. Loaders assume sRGB, as torchvision, DALI and FFCV do: pictures in
+ * Display P3 or Adobe RGB then look paler than they are. So they are counted, and pack --icc convert converts them,
+ * where this program was built with Little CMS (lcms2). */
 #include "tool.h"
 
 #include <math.h>
@@ -22,14 +22,14 @@ typedef struct span {
     size_t         size;
 } span;
 
-/* The bytes from `at` on, at most `size`; none where that lies past the end. */
+/* The bytes from `at` on, at most `size`; none if that is past the end. */
 static span part(span all, size_t at, size_t size)
 {
     if (at > all.size) return (span){ NULL, 0 };
     return (span){ all.data + at, size < all.size - at ? size : all.size - at };
 }
 
-/* A number of `bytes` bytes, 0 where it lies past the end. */
+/* A number of `bytes` bytes, 0 if it is past the end. */
 static uint32_t number(span s, size_t at, size_t bytes, int little)
 {
     uint32_t value = 0;

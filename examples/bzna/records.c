@@ -1,8 +1,8 @@
 /* records.c - record files: what --records says of them; and IDX, MNIST's format, which says it itself
  *
- * A spec names what a record holds, in the order in which it lies there, with + between: CIFAR-10's is label+32x32x3.
- * An IDX file has its sizes at its beginning, and its labels in another file: where that lies beside it, the library
- * gets both as one, a label before each picture. */
+ * A spec names the contents of a record, in their order, with + between: CIFAR-10's is label+32x32x3. An IDX file has
+ * its sizes at its beginning, and its labels in another file: where that lies beside it, the library gets both as one,
+ * a label before each picture. */
 #include "tool.h"
 
 #include <ctype.h>
@@ -40,7 +40,7 @@ static int number_read(const char **at, uint32_t *number)
     return *at > begin && !isdigit((unsigned char)**at);
 }
 
-/* WxH, WxHxC, and behind a colon the type of the numbers, or that channels lie side by side. */
+/* WxH, WxHxC, and after a colon the type of the numbers, or that channels are interleaved. */
 static int picture_read(const char *at, const char *end, bzna_records *r)
 {
     r->channels = 1;

@@ -136,7 +136,7 @@ typedef struct tool_command {
     int              (*run)(const tool_options *o);
 } tool_command;
 
-/* Reads a command's arguments. Returns 0 to go on, 1 after printing help, or -1 after printing an error. */
+/* Reads a command's arguments. Returns 0 to continue, 1 after printing help, or -1 after printing an error. */
 int tool_options_parse(const tool_command *c, int count, char **arguments, tool_options *o);
 
 /* Prints an error and the command's usage. Returns EXIT_USAGE. */
@@ -253,7 +253,7 @@ typedef struct tool_color { uint8_t rgb[3]; } tool_color;
 
 enum { TOOL_GLYPH_WIDTH = 6 };        /* pixels from one character to the next, at scale 1 */
 
-/* What lies outside the picture is not drawn. Characters that are not ASCII become "?". */
+/* Pixels outside the picture are not drawn. Characters that are not ASCII become "?". */
 void tool_rgb_rectangle(tool_rgb *dst, uint32_t x, uint32_t y, uint32_t width, uint32_t height, tool_color color);
 void tool_rgb_text(tool_rgb *dst, uint32_t x, uint32_t y, uint32_t scale, tool_color color, const char *text);
 
@@ -273,9 +273,9 @@ typedef struct archive {
     char           container[20];     /* "archive", "tar", ... */
     archive_fields fields;
     tool_names     classes;           /* in the order of their numbers; none where they have no names */
-    uint64_t      *split_offsets[4];  /* where the samples of each split lie, sorted: archive_read_splits */
+    uint64_t      *split_offsets[4];  /* places of the samples of each split, sorted: archive_read_splits */
     size_t         split_counts[4];
-    tool_names     memory;            /* blocks in which data sets lie that cannot seek */
+    tool_names     memory;            /* memory of data sets that cannot seek */
     int            has_loader;        /* which may read samples more than once; else each is read once */
     int            is_picture;        /* it is one file of a codec in examples/formats */
 } archive;
@@ -283,11 +283,11 @@ typedef struct archive {
 /* device, sessions: of bzna_context_config. */
 bzna_status archive_open_context(bzna_device device, int64_t sessions, bzna_context **context, bzna_error *err);
 
-/* Opens the first operand as --format, --list and so on say, in a->context; of NAME.rec, NAME.lst beside it is the
+/* Opens the first operand as --format, --list and so on say, in a->context; of NAME.rec, NAME.lst next to it is the
  * list. Fills in *err when it fails. */
 bzna_status archive_try_open(archive *a, const tool_options *o, bzna_error *err);
 
-/* Fills in what stands in *a beside context and data set. */
+/* Fills in the members of *a other than context and data set. */
 void archive_describe(archive *a);
 
 /* The same, in a context of its own. For commands that need no GPU. */
@@ -311,12 +311,12 @@ typedef struct records_idx {
     bzna_source  source;              /* with labels; without read_at: the file is to be opened */
 } records_idx;
 
-/* Whether a file is one of pictures, and whole. Its labels are those of the file beside it that is called so. */
+/* Whether a file is one of pictures, and whole. Its labels are those of the file next to it with the matching name. */
 int records_idx_find(const char *path, records_idx *idx);
 
 enum { TOOL_ARCHIVE_FIRST = 40 };     /* where an archive's samples begin */
 
-/* What a loader is opened with beside the options. */
+/* Settings of a loader other than the options. */
 typedef struct archive_loading {
     uint64_t epochs;
     uint32_t batches_in_flight;       /* 0: the library's default */
@@ -332,7 +332,7 @@ int archive_read_indices(const archive *a, const char *path, uint64_t **indices,
 
 /* How a loader is to be as the options of batch, bench and sheet say. */
 void archive_loader_config(const tool_options *o, const archive_loading *loading, bzna_loader_config *config);
-/* Without --output, batches lie on the device if there is one, unless software decodes. */
+/* Without --output, batches are on the device if there is one, unless software decodes. */
 void archive_choose_device(bzna_context *context, bzna_loader_config *config);
 
 /* Opens it. Its samples are those of --indices, if that is given. */
@@ -375,7 +375,7 @@ bzna_status streamed_open(archive *a, const char *pattern, const bzna_formats_co
 int streamed_bench(const tool_options *o);
 
 
-/* ---- fields.c: fields of samples beside their pictures ---- */
+/* ---- fields.c: fields of samples other than their pictures ---- */
 
 /* "picture", "integer", ... */
 const char *archive_field_kind(uint32_t kind);
@@ -401,7 +401,7 @@ void archive_value_json(const archive_value *value);
 void archive_value_print(FILE *file, const archive_value *value);
 
 
-/* ---- copied.c: what a new data set has of a sample beside its picture ---- */
+/* ---- copied.c: the parts of a sample, other than its picture, that a new data set copies ---- */
 
 enum { ARCHIVE_COPIED_MAX = 64 };
 
@@ -432,7 +432,7 @@ void archive_copied_free(archive_copied *c);
 /* Adds the names of a data set's classes to those of others; refuses those that contradict them. */
 int archive_join_classes(tool_names *classes, const archive *a, const char *path);
 
-/* Where classes have no names, but each target has a folder of its own in which its samples' names lie: these folders.
+/* If classes have no names, but the names of each target's samples are in a folder of their own: these folders.
  * */
 typedef struct archive_class_folders {
     tool_names folders;               /* by target; "": not known yet */
@@ -517,7 +517,7 @@ void pack_files_free(pack_files *f);
 
 /* ---- pack_targets.c ---- */
 
-/* Takes NAME.target files for the targets of the pictures beside them. */
+/* Reads NAME.target files as the targets of the pictures next to them. */
 void pack_targets_beside(pack_files *f);
 
 /* Gives all files the targets that a list has: lines of NAME,TARGET, or of TARGET in the order of the files. */
@@ -599,7 +599,7 @@ char *pack_file_read(const struct AVPacket *file, uint32_t codec, struct AVFrame
 int pack_is_heif(const uint8_t *data, size_t size);
 char *pack_heif_read(const struct AVPacket *file, struct AVFrame *frame, int *orientation, uint32_t *notes);
 
-/* Cuts off what lies before crop_left and crop_top, which are within the first chroma samples. */
+/* Cuts off pixels before crop_left and crop_top, which are within the first chroma samples. */
 char *pack_frame_crop(struct AVFrame **frame);
 
 /* Replaces *frame by the upright picture: EXIF orientations 1 to 8. */
@@ -676,7 +676,7 @@ typedef struct pack_record {
     char    *reason;                  /* why the file is left out, or NULL */
     int      is_passing;              /* that is no fault of the file's: another run tries it again */
     uint64_t size;                    /* of its sample in the archive */
-    uint64_t at;                      /* where the record stands in the log */
+    uint64_t at;                      /* the record's place in the log */
     uint32_t checksum;                /* of the sample */
     int      is_measured;
     double   psnr, ssim;
@@ -694,7 +694,7 @@ typedef struct pack_journal {
 
 uint32_t pack_sample_checksum(const void *data, size_t size);
 
-/* Opens the log beside the partial file, or makes an empty one. */
+/* Opens the log next to the partial file, or makes an empty one. */
 int pack_journal_open(pack_journal *j, const char *partial);
 
 /* Reads the log of an interrupted run, and refuses one that had other settings or files. */
@@ -771,7 +771,7 @@ typedef struct pack_output {
     bzna_context       *context;
     bzna_writer        *writer;
     size_t              done;         /* files, the first ones: packed or left out */
-    int                 is_logged;    /* what is done stands in the log already */
+    int                 is_logged;    /* finished files are in the log already */
     size_t              resumed;      /* of these, by an earlier run */
     size_t              left_out;
     size_t              written, small;           /* samples; small: fill less than a quarter of their frames */
@@ -788,7 +788,7 @@ int pack_output_is_finished(const tool_options *o, uint64_t *samples);
 /* Opens and locks OUT.partial. EXIT_USAGE: there is an archive or an interrupted run, and no option says what to do. */
 int pack_output_open(pack_output *out, const tool_options *o);
 
-/* Begins an archive, or goes on with an interrupted one. gathers: as of pack_blocks_open. */
+/* Begins an archive, or continues an interrupted one. gathers: as of pack_blocks_open. */
 int pack_output_begin(pack_output *out, pack_files *files, int gathers);
 
 /* Gives a file's sample to the writer, which writes it when its turn comes, or notes why it is left out; takes over the
@@ -802,7 +802,7 @@ int pack_output_finish(pack_output *out);
 void pack_output_close(pack_output *out);
 
 
-/* ---- index_tar.c: an index beside a tar ---- */
+/* ---- index_tar.c: an index next to a tar ---- */
 
 /* Writes the text of the index to out. Prints an error and returns EXIT_INPUT when it fails. */
 int index_write_tar(const char *path, FILE *out, uint64_t *samples);
@@ -812,7 +812,7 @@ int index_write_tar(const char *path, FILE *out, uint64_t *samples);
 /* Writes an archive of the samples that are whole to -o. */
 int index_recover_archive(const tool_options *o, const char *path);
 
-/* ---- index_rec.c: an index beside a RecordIO file ---- */
+/* ---- index_rec.c: an index next to a RecordIO file ---- */
 
 /* Writes the text of the index to out. Prints an error and returns EXIT_INPUT when it fails. */
 int index_record_file(const char *path, FILE *out, uint64_t *samples);

@@ -1,7 +1,7 @@
 /* unindexed.c - reads the samples of an archive that has no index yet
  *
- * A sample is a whole small mp4, so that it says itself what it is; only where each lies is missing. The library gets
- * the file with the shortest index that it takes for an archive's behind the samples: one track of their places. */
+ * A sample is a whole small mp4, so it describes itself; only its place is missing. The library gets the file with the
+ * shortest index that it takes for an archive's behind the samples: one track of their places. */
 #include "tool.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 typedef struct unindexed {
     int      file;                    /* the caller's */
     uint64_t first;                   /* where the samples begin in it: what is before is not read */
-    uint8_t *head, *index;            /* what stands before the samples, and behind them */
+    uint8_t *head, *index;            /* bytes before the samples, and after them */
     uint64_t end, index_size;         /* of the samples */
 } unindexed;
 

@@ -98,7 +98,7 @@ static bzna_status picture_check(const archive *a, verifier *v, uint64_t index, 
 /* Nothing is wrong with what is well coded, but not for this build. */
 static int is_unsupported(bzna_status status) { return status == BZNA_E_CODEC || status == BZNA_E_UNSUPPORTED; }
 
-/* Fields beside pictures: that they can be read, as far as the sample has them. */
+/* Fields other than pictures: that they can be read, as far as the sample has them. */
 static bzna_status fields_check(const verification *all, verifier *v, uint64_t index, bzna_error *err)
 {
     const archive_fields *fields = &all->archive->fields;
@@ -127,8 +127,8 @@ static size_t box_end(const uint8_t *data, size_t size, size_t at, size_t *insid
     return bytes < header || bytes > size - at ? 0 : at + (size_t)bytes;
 }
 
-/* Whether something stands behind the tracks of a sample. The original reader leaves a moov only after a track, so it
- * looks for one in all that follows the sample, and may never return. Version 0.3 wrote fields there. */
+/* Whether a box follows the tracks of a sample. The original reader leaves a moov only after a track, so it looks for
+ * one in all that follows the sample, and may never return. Version 0.3 wrote fields there. */
 static int has_box_behind_tracks(const uint8_t *data, size_t size)
 {
     size_t at = 0, end, inside = 0;

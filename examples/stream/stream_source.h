@@ -39,7 +39,7 @@ typedef struct bzns_texts {
     uint32_t count;
 } bzns_texts;
 
-/* Adds the texts that the braces of a pattern stand for, or the pattern itself if it is literal. */
+/* Adds the texts to which the braces of a pattern expand, or the pattern itself if it is literal. */
 bzna_status bzns_texts_add(bzns_texts *t, const char *pattern, int is_literal, bzna_error *err);
 
 /* Makes a list in one block, to be freed by free(). */
