@@ -32,9 +32,9 @@ static const struct advice {
       "of the driver that has libnvcuvid.so.1 (Debian: libnvcuvid1; Ubuntu: libnvidia-decode-VERSION)",
       "NVIDIA_DRIVER_CAPABILITIES" },
     { "has no NVDEC engine",
-      "run nvidia-smi -L: if it lists MIG devices, choose a profile that has decoders (the column DEC of nvidia-smi "
-      "mig -lgip), or turn MIG off; a GPU without NVDEC still warps pictures that the CPU decodes: pack them with --codec "
-      "jpeg", NULL },
+      "run nvidia-smi -L: if it lists MIG devices, choose a profile that has decoders (the column DEC of "
+      "nvidia-smi mig -lgip), or turn MIG off; a GPU without NVDEC still warps pictures that the CPU decodes: pack "
+      "them with --codec jpeg", NULL },
     { "compute capability", "the GPU is older than Pascal and cannot be used: --device cpu does without it", NULL },
     { "pixels differ from the CPU's",
       "do not use this GPU with this driver; please send the report that make gpu-run writes", NULL },

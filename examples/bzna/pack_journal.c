@@ -274,8 +274,9 @@ int pack_journal_read(pack_journal *j, const tool_options *o, const pack_files *
     } else if (strcmp(first, "bzna pack 5")) {
         result = tool_error("%s: is of another version of bzna; to begin again: bzna pack --overwrite ...", j->path);
     } else if (strcmp(settings, old_settings)) {
-        result = tool_error("%s: was begun with other settings, and only the same settings can continue it; to begin again: "
-                            "bzna pack --overwrite ...\n  then: %s\n  now:  %s", j->path, old_settings, settings);
+        result = tool_error("%s: was begun with other settings, and only the same settings can continue it; to begin "
+                            "again: bzna pack --overwrite ...\n  then: %s\n  now:  %s",
+                            j->path, old_settings, settings);
     } else if ((result = records_read(j, at, text, files)) == EXIT_OK && strcmp(list, old_list)) {
         result = tool_error("%s: the files are not those of the interrupted run: there were %lu, now there are %zu, or "
                             "some have changed; to begin again: bzna pack --overwrite ...", j->path,
