@@ -3435,7 +3435,7 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
     size_t struct_size, bzna_error *err);
 
 /* Gives the config of loader with its defaults filled in: the values that members of 0 mean here. A
- * loader that is opened with it makes the same batches. config is filled in, up to struct_size
+ * loader that is opened with it has the same settings. config is filled in, up to struct_size
  * bytes: pass sizeof *config. Members that point to memory of the caller are NULL. Numbers of
  * elements, functions, colors and augmentations are as they were given. Any thread. */
 BZNA_API bzna_status bzna_loader_get_config(bzna_loader *loader, bzna_loader_config *config,
