@@ -147,16 +147,13 @@ _Static_assert(sizeof(bzna_error) == 512, "bzna_error is part of the ABI");
 _Static_assert(sizeof(bzna_loader_state) == 128, "bzna_loader_state is part of the ABI");
 _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t");
 
+#define BZI_PRINTF(text, first) BZNA_ATTRIBUTE(format(printf, text, first))
+#define BZI_MAYBE_UNUSED BZNA_ATTRIBUTE(unused)             /* not every build uses it */
+#define BZI_COLD BZNA_ATTRIBUTE(cold)                       /* runs seldom: small rather than fast, with what it calls */
 #if defined(__GNUC__) || defined(__clang__)
-#  define BZI_PRINTF(text, first) __attribute__((format(printf, text, first)))
-#  define BZI_MAYBE_UNUSED __attribute__((unused))        /* not every build uses it */
-#  define BZI_COLD __attribute__((cold))                  /* runs seldom: small rather than fast, with what it calls */
-#  define BZI_PREFETCH(address) __builtin_prefetch(address)         /* it will be read soon */
+#  define BZI_PREFETCH(address) __builtin_prefetch(address) /* it will be read soon */
 #else
 #  define BZI_PREFETCH(address) ((void)(address))
-#  define BZI_PRINTF(text, first)
-#  define BZI_MAYBE_UNUSED
-#  define BZI_COLD
 #endif
 
 
@@ -518,42 +515,28 @@ static int bzi_is_big_endian(void)
 }
 
 /* FNV-1a, for fingerprints and for check sums of states. It is not meant for keys that an attacker chooses. Returns the
- * hash of what `hash` stood for, followed by numbers of `width` bytes each, a power of two. On all machines, it is that
- * of little-endian ones. */
-static uint64_t bzi_hash_numbers(uint64_t hash, const void *data, uint64_t size, uint64_t width)
+ * hash of what `hash` stood for, followed by the data. */
+static uint64_t bzi_hash(uint64_t hash, const void *data, uint64_t size)
 {
     const uint8_t *p = data;
-    const uint64_t flip = bzi_is_big_endian() ? width - 1 : 0;
 
     for (uint64_t i = 0; i < size; i++)
-        hash = (hash ^ p[i ^ flip]) * 0x100000001b3ull;
+        hash = (hash ^ p[i]) * 0x100000001b3ull;
     return hash;
 }
 #define BZI_HASH_START 0xcbf29ce484222325ull
 
-static uint64_t bzi_hash(uint64_t hash, const void *data, uint64_t size)
-{
-    return bzi_hash_numbers(hash, data, size, 1);
-}
-
-/* Reverses the bytes of numbers, in place. */
-static void bzi_flip(void *data, uint64_t size, size_t width)
+/* Makes little-endian numbers of this machine's, in place, or the reverse. */
+static void bzi_flip_to_little(void *data, uint64_t size, size_t width)
 {
     uint8_t *p = data;
 
-    for (uint64_t i = 0; i + width <= size; i += width)
+    for (uint64_t i = 0; bzi_is_big_endian() && i + width <= size; i += width)
         for (size_t k = 0; k < width / 2; k++) {
             const uint8_t byte = p[i + k];
             p[i + k] = p[i + width - 1 - k];
             p[i + width - 1 - k] = byte;
         }
-}
-
-/* Makes little-endian numbers of this machine's, in place, or the reverse. */
-static void bzi_flip_to_little(void *data, uint64_t size, size_t width)
-{
-    if (bzi_is_big_endian())
-        bzi_flip(data, size, width);
 }
 
 /* Versioned structs: caller and library may know different sizes of the same struct.
@@ -6555,7 +6538,7 @@ static uint32_t bzi_container_find_field(const bzi_container *c, const char *nam
 static uint64_t bzi_container_hash(const bzi_container *c, uint64_t hash)
 {
     const uint64_t words[2] = { c->source.size, c->count };
-    return bzi_hash_numbers(hash, words, sizeof words, 8);
+    return bzi_hash(hash, words, sizeof words);
 }
 
 /* Checks that an extent ends before its file does, and finds its size if that is not known. */
@@ -6716,7 +6699,7 @@ static uint32_t bzi_own_recognize(const bzi_host *host, bzi_span bytes)
 static uint64_t bzi_own_hash(const bzi_host *host, uint64_t hash)
 {
     for (uint32_t i = 0; i < host->own_codec_count; i++)
-        hash = bzi_hash_numbers(hash, &host->own_codecs[i].c.fingerprint, sizeof(uint64_t), 8);
+        hash = bzi_hash(hash, &host->own_codecs[i].c.fingerprint, sizeof(uint64_t));
     return hash;
 }
 
@@ -7564,7 +7547,7 @@ static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
     hash = bzi_container_hash(c, hash);
     for (uint64_t k = 0; k < count; k++) {
         const uint64_t i = k < 64 ? k : c->count - count + k, place[2] = { t->offsets[i], bzi_table_size(t, i) };
-        hash = bzi_hash_numbers(hash, place, sizeof place, 8);
+        hash = bzi_hash(hash, place, sizeof place);
     }
     return hash;
 }
@@ -10006,7 +9989,7 @@ static uint64_t bzi_tar_fingerprint(const bzi_container *c, uint64_t hash)
     for (uint64_t i = 0; i < c->count; i += i == 63 && c->count > 128 ? c->count - 127 : 1) {
         words[0] = tar->members[tar->begins[i]].offset;
         words[1] = bzi_tar_member_end(&tar->members[tar->begins[i + 1] - 1]);
-        hash = bzi_hash_numbers(hash, words, sizeof words, 8);
+        hash = bzi_hash(hash, words, sizeof words);
     }
     return hash;
 }
@@ -10519,12 +10502,12 @@ static uint64_t bzi_provider_fingerprint(const bzi_container *c, uint64_t hash)
     const bzi_provider *own = c->own;
     const uint64_t words[] = { own->c.fingerprint, c->count, c->field_count };
 
-    hash = bzi_hash_numbers(hash, words, sizeof words, 8);
+    hash = bzi_hash(hash, words, sizeof words);
     for (uint32_t i = 0; i < c->field_count; i++) {
         const bzna_provider_field *f = &own->given[i];
         const uint32_t what[] = { f->kind, f->codec, f->width, f->height, f->channels, f->layout };
         hash = bzi_hash(hash, f->name, strlen(f->name) + 1);
-        hash = bzi_hash_numbers(hash, what, sizeof what, 4);
+        hash = bzi_hash(hash, what, sizeof what);
     }
     return hash;
 }
@@ -11338,8 +11321,8 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
         hash = part->container->ops->fingerprint(part->container, hash);
         if (dataset->part_count == 1 && part->count == part->container->count)
             break;                    /* a whole container has the fingerprint that it had before parts existed */
-        hash = bzi_hash_numbers(hash, &part->first, sizeof part->first, 8);
-        hash = bzi_hash_numbers(hash, &part->count, sizeof part->count, 8);
+        hash = bzi_hash(hash, &part->first, sizeof part->first);
+        hash = bzi_hash(hash, &part->count, sizeof part->count);
     }
     return hash;
 }
@@ -11356,8 +11339,8 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset)
         const uint32_t settings[] = { i, c->orientation, c->palette };
 
         if (c->orientation || c->palette || (c->still && !hash))
-            hash = bzi_hash_numbers(bzi_hash(hash ? hash : BZI_HASH_START, decoder, sizeof decoder), settings,
-                                    sizeof settings, 4);
+            hash = bzi_hash(bzi_hash(hash ? hash : BZI_HASH_START, decoder, sizeof decoder), settings,
+                                    sizeof settings);
     }
     return hash;
 }
@@ -16989,8 +16972,7 @@ struct bzi_setup {
     uint32_t           owns_stream;   /* 1: the library made it */
     bzna_codec_info    jpeg;          /* supported: NVDEC decodes the JPEGs that bzi_setup_is_nvdec_jpeg admits */
     char               reason[sizeof ((bzna_loader_info *)0)->decoder_reason];      /* why this decoder was chosen */
-    bzi_arena          own;           /* memory that only the loader's threads use */
-    bzi_arena          lent;          /* memory that batches on loan need, too */
+    bzi_arena          arena;         /* all that open allocates, until no batch is on loan any more */
 };
 
 enum { BZI_BATCH_NEW, BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN, BZI_BATCH_RETIRING };
@@ -18094,8 +18076,8 @@ static bzna_status bzi_sequence_fill(const bzi_setup *setup, bzi_sequence *list,
                           "ranks", epoch, (bzi_llu)(list->batch_count ? list->batch_count : list->count),
                           list->batch_count ? "batches" : "samples", shard.world);
 
-    list->hash = bzi_hash_numbers(BZI_HASH_START, &list->batch_count, sizeof list->batch_count, 8);
-    list->hash = bzi_hash_numbers(list->hash, list->indices, (size_t)(numbers * sizeof *list->indices), 8);
+    list->hash = bzi_hash(BZI_HASH_START, &list->batch_count, sizeof list->batch_count);
+    list->hash = bzi_hash(list->hash, list->indices, (size_t)(numbers * sizeof *list->indices));
     list->hash += !list->hash;                              /* 0 stands for no list */
     return BZNA_OK;
 }
@@ -20544,6 +20526,7 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
     context->host = host;
     atomic_init(&context->references, 1);
     context->config = *config;
+    bzi_error_init(&context->device_error);
     if (bzi_own_open(host, &config->own_codecs, err) != BZNA_OK) {
         bzi_context_drop(context);
         return err->status;
@@ -20553,29 +20536,28 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
 }
 
 /* Returns the context's device by *out. The first call opens it; if that fails, each later call returns the same error,
- * except for lack of memory. */
+ * except for lack of memory: there may be some the next time. */
 static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna_error *err)
 {
     bzi_device *device;
-    int is_new;
+    int failed;
 
     *out = NULL;
     if (context->config.device.kind == BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_DEVICE, "context_config.device is BZNA_DEVICE_CPU");
 
     bzi_os_turn_begin(&context->turn, NULL);
-    is_new = !context->device && context->device_error.status == BZNA_OK;
-    if (is_new && bzi_device_open(context->host, &context->config, &context->device, &context->device_error) ==
-                      BZNA_E_DEVICE_LOST)
-        context->device_error.status = BZNA_E_DEVICE;       /* the library had nothing on it: there is just no device */
+    *err = context->device_error;
+    failed = !context->device && err->status == BZNA_OK;
+    if (failed && bzi_device_open(context->host, &context->config, &context->device, err) == BZNA_E_DEVICE_LOST)
+        err->status = BZNA_E_DEVICE;                        /* the library had nothing on it: there is just no device */
+    failed = failed && !context->device && err->status != BZNA_E_MEMORY;
+    if (failed)
+        context->device_error = *err;
     device = context->device;
-    if (!device)
-        *err = context->device_error;
-    if (context->device_error.status == BZNA_E_MEMORY)      /* not kept: there may be memory the next time */
-        bzi_error_init(&context->device_error);
     bzi_os_turn_end(&context->turn);
 
-    if (!device && is_new && err->status != BZNA_E_MEMORY)
+    if (failed)
         bzi_log(context->host, BZNA_LOG_INFO, err->status, "no GPU: %s", err->message);
     if (!device)
         return err->status;
@@ -20732,23 +20714,23 @@ static int bzi_batch_make_arrays(bzna_batch *batch)
 {
     const bzi_setup *setup = batch->setup;
     const uint64_t slots = setup->config.output.batch_size, views = slots * setup->drawn_views;
-    bzi_arena *lent = &batch->loader->setup.lent;
+    bzi_arena *arena = &batch->loader->setup.arena;
 
-    if (!BZI_ARENA_ZERO(&batch->loader->setup.own, batch->items, slots) ||
-        !BZI_ARENA_ZERO(lent, batch->targets, slots) ||
-        !BZI_ARENA_ZERO(lent, batch->indices, slots) ||
-        !BZI_ARENA_ZERO(lent, batch->status, slots) ||
-        !BZI_ARENA_ZERO(lent, batch->errors, slots) ||
-        !BZI_ARENA_ZERO(lent, batch->operations, views * BZNA_OPERATIONS_MAX) ||
-        !BZI_ARENA_ZERO(lent, batch->slices, setup->config.output.slices) ||
-        !BZI_ARENA_ZERO(lent, batch->written, setup->lanes) ||
-        !BZI_ARENA_ZERO(lent, batch->touched, setup->lanes) ||
-        !BZI_ARENA_ZERO(lent, batch->operation_counts, views))
+    if (!BZI_ARENA_ZERO(arena, batch->items, slots) ||
+        !BZI_ARENA_ZERO(arena, batch->targets, slots) ||
+        !BZI_ARENA_ZERO(arena, batch->indices, slots) ||
+        !BZI_ARENA_ZERO(arena, batch->status, slots) ||
+        !BZI_ARENA_ZERO(arena, batch->errors, slots) ||
+        !BZI_ARENA_ZERO(arena, batch->operations, views * BZNA_OPERATIONS_MAX) ||
+        !BZI_ARENA_ZERO(arena, batch->slices, setup->config.output.slices) ||
+        !BZI_ARENA_ZERO(arena, batch->written, setup->lanes) ||
+        !BZI_ARENA_ZERO(arena, batch->touched, setup->lanes) ||
+        !BZI_ARENA_ZERO(arena, batch->operation_counts, views))
         return 0;
     for (uint32_t i = 0; i < setup->column_count; i++) {
         const uint64_t bytes = i < setup->tensor_count ? setup->tensors[BZI_TENSORS + i].one.bytes :
                                                            sizeof(bzi_slot_bytes);
-        if (!(batch->columns[i] = bzi_arena_zero(lent, slots, bytes)))
+        if (!(batch->columns[i] = bzi_arena_zero(arena, slots, bytes)))
             return 0;
     }
     for (uint32_t i = 0; i < slots; i++)
@@ -20821,19 +20803,19 @@ static bzna_status bzi_loader_make_entries(bzna_loader *loader, bzna_error *err)
     bzi_queues *queues = &loader->queues;
     const uint32_t workers = queues->worker_count, readers = queues->reader_count ? queues->reader_count : workers;
     const uint32_t batches = setup->config.pipeline.batches_in_flight;
-    bzi_arena *own = &setup->own;
+    bzi_arena *arena = &setup->arena;
 
     loader->entry_count = queues->ahead_samples + workers + readers;
     if (setup->pool)
         loader->entry_count += setup->pool->count * bzi_nvdec_chosen(setup->device);
 
-    if (!BZI_ARENA_ZERO(own, loader->entries, loader->entry_count) ||
-        !BZI_ARENA_ZERO(own, loader->workers, workers) ||
-        !BZI_ARENA_ZERO(own, loader->hands, workers + readers + 1) ||
-        !BZI_ARENA_ZERO(own, queues->watches.all, workers + readers + 1) ||
+    if (!BZI_ARENA_ZERO(arena, loader->entries, loader->entry_count) ||
+        !BZI_ARENA_ZERO(arena, loader->workers, workers) ||
+        !BZI_ARENA_ZERO(arena, loader->hands, workers + readers + 1) ||
+        !BZI_ARENA_ZERO(arena, queues->watches.all, workers + readers + 1) ||
         (setup->pool && setup->dataset->count <= BZI_LIMIT_SOUND &&
-         !BZI_ARENA_ZERO(own, queues->sound, setup->dataset->count / 32 + 1)) ||
-        !BZI_ARENA_ZERO(&setup->lent, queues->batches, batches))
+         !BZI_ARENA_ZERO(arena, queues->sound, setup->dataset->count / 32 + 1)) ||
+        !BZI_ARENA_ZERO(arena, queues->batches, batches))
         return bzi_fail_memory(err, "a loader's queues");
 
     queues->batch_count = batches;
@@ -20852,17 +20834,15 @@ static bzna_status bzi_order_make(bzi_order *order, bzi_setup *setup, bzna_error
 {
     const bzna_loader_order *given = &setup->config.order;
     const uint64_t count = given->index_count;
-    const uint32_t weighting = 0;                           /* states of before have it */
 
     order->shuffle = given->kind == BZNA_ORDER_SHUFFLE;
     order->length = count ? count : setup->dataset->count;
-    setup->fingerprint = bzi_hash_numbers(bzi_dataset_fingerprint(setup->dataset), &weighting, sizeof weighting, 4);
+    setup->fingerprint = bzi_dataset_fingerprint(setup->dataset);
     if (!count)
         return BZNA_OK;
-    if (!(order->indices = bzi_arena_copy(&setup->own, given->indices, count, sizeof *given->indices)))
+    if (!(order->indices = bzi_arena_copy(&setup->arena, given->indices, count, sizeof *given->indices)))
         return bzi_fail_memory(err, "loader_config.order.indices");
-    setup->fingerprint = bzi_hash_numbers(setup->fingerprint, order->indices, (size_t)(count * sizeof *given->indices),
-                                          8);
+    setup->fingerprint = bzi_hash(setup->fingerprint, order->indices, (size_t)(count * sizeof *given->indices));
     return bzi_indices_repeat(setup, order->indices, count, &order->repeats, err);
 }
 
@@ -20972,25 +20952,24 @@ static void bzi_loader_free(bzna_loader *loader)
         done = queues->batches[i].state != BZI_BATCH_RETIRING ||
                bzi_batch_drain_reads(&queues->batches[i], &err) != BZNA_AGAIN;
     }
-    if (!done)
-        bzi_log(setup->host, BZNA_LOG_WARNING, err.status, "a loader is closed, but its memory and its context stay "
-                "until the process ends: %s", err.message);
-
     for (uint32_t i = 0; done && i < queues->batch_count; i++)
         bzi_batch_free(&queues->batches[i]);
-    for (uint32_t i = 0; done && device && i < setup->output_count; i++)
-        bzi_device_free(device, setup->outputs[i].device_mean, setup->outputs[i].mean_bytes, setup->stream);
     if (done && device) {
+        for (uint32_t i = 0; i < setup->output_count; i++)
+            bzi_device_free(device, setup->outputs[i].device_mean, setup->outputs[i].mean_bytes, setup->stream);
         bzi_device_free(device, setup->scratch, setup->scratch_bytes, setup->stream);
         if (setup->owns_stream)
             bzi_device_stream_free(device, setup->stream);
     }
     if (entered)
         bzi_device_leave(device);
-    if (!done)
+    if (!done) {
+        bzi_log(setup->host, BZNA_LOG_WARNING, err.status, "a loader is closed, but its memory and its context stay "
+                "until the process ends: %s", err.message);
         return;
+    }
 
-    bzi_arena_free(&setup->lent);
+    bzi_arena_free(&setup->arena);
     if (queues->has_locks)
         bzi_os_locks_free(&queues->mutex, queues->wake, BZI_ROLES);
     bzi_release(setup->memory, loader, 1, sizeof *loader);
@@ -21025,8 +21004,6 @@ static void bzi_loader_end(bzna_loader *loader)
         bzi_device_leave(setup->device);
     for (uint32_t i = 0; done && loader->entries && i < loader->entry_count; i++)
         bzi_buffer_free(memory, &loader->entries[i].bytes);
-    if (done)
-        bzi_arena_free(&setup->own);
     bzi_sequence_free_all(memory, queues->plan.lists);
     bzi_dataset_drop(setup->dataset);
 }
@@ -21170,21 +21147,6 @@ static void bzi_batch_unref(bzna_batch *batch)
     bzi_loader_unref(batch->loader);
 }
 
-/* Takes back a batch that the device did not finish, and ends the loader. Returns the error that every later call
- * returns: the batch's own, or one that ended the loader before. Without the lock. */
-static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
-{
-    bzi_queues *queues = batch->queues;
-
-    bzi_queues_lock(queues);
-    bzi_queues_break(queues, err);
-    *err = queues->poison;
-    batch->owned = 0;
-    bzi_queues_unlock(queues);
-    bzi_batch_unref(batch);
-    return err->status;
-}
-
 static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
     bzi_queues *queues = &loader->queues;
@@ -21194,25 +21156,32 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     bzna_status status;
 
     bzi_queues_lock(queues);
-    if (loader->queues.waiting) {
+    if (queues->waiting) {
         bzi_queues_unlock(queues);
         return BZI_FAIL(err, BZNA_E_STATE, "another thread is waiting in bzna_loader_next");
     }
 
-    loader->queues.waiting = 1;
+    queues->waiting = 1;
     status = bzi_loader_wait(loader, timeout_ns, &batch, err);
-    loader->queues.waiting = 0;
+    queues->waiting = 0;
 
     if (batch) {
-        bzi_batch_to_loan(bzi_batches_take(&loader->queues.pending));
+        bzi_batch_to_loan(bzi_batches_take(&queues->pending));
         stage->count++;
         stage->bytes += batch->slots * loader->setup.slot_bytes;
     }
 
     stage->wait_before_ns += bzi_os_now_ns() - start;
     bzi_queues_unlock(queues);
-    if (batch && loader->setup.device && bzi_batch_wait_written(batch, err) != BZNA_OK)
-        return bzi_loader_take_back(batch, err);
+    if (batch && loader->setup.device && bzi_batch_wait_written(batch, err) != BZNA_OK) {
+        bzi_queues_lock(queues);                            /* the device did not finish it: no batch comes any more */
+        bzi_queues_break(queues, err);
+        *err = queues->poison;                              /* perhaps an earlier error */
+        batch->owned = 0;
+        bzi_queues_unlock(queues);
+        bzi_batch_unref(batch);
+        return err->status;
+    }
 
     if (batch && batch->real && batch->failed == batch->real)
         bzi_log(batch->setup->host, BZNA_LOG_ERROR, batch->status[0],
@@ -21337,7 +21306,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
     bzna_error ignored;
 
     bzi_queues_lock(queues);
-    if (loader->queues.waiting) {
+    if (queues->waiting) {
         bzi_queues_unlock(queues);
         return BZI_FAIL(err, BZNA_E_STATE, "a thread is waiting in bzna_loader_next: stop the loader first");
     }
@@ -21361,7 +21330,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
         bzi_batch_to_free(bzi_batches_take(&queues->pending));
     queues->open = NULL;
     memset(&queues->poison, 0, sizeof queues->poison);
-    lists = bzi_plan_from(&loader->queues.plan, seed, place, end_epoch);
+    lists = bzi_plan_from(&queues->plan, seed, place, end_epoch);
     queues->paused--;
     queues->stopped = 0;
     bzi_queues_unlock(queues);
@@ -21372,92 +21341,50 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
 /* Returns the checksum of a state: a hash of its other members. */
 static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
 {
-    uint64_t hash = bzi_hash_numbers(BZI_HASH_START, &state->struct_size, 2 * sizeof state->struct_size, 4);
+    bzna_loader_state all = *state;
+    uint64_t hash;
 
-    hash = bzi_hash_numbers(hash, &state->seed, offsetof(bzna_loader_state, order) - offsetof(bzna_loader_state, seed),
-                            8);
-    hash = bzi_hash_numbers(hash, &state->order, sizeof state->order, 4);
-    hash = bzi_hash_numbers(hash, &state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels), 8);
+    all.check = 0;
+    hash = bzi_hash(BZI_HASH_START, &all, sizeof all);
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-/* Continues a hash with a number, or an array of numbers of so many bytes each. */
-#define BZI_HASH_MORE(hash, numbers, each) bzi_hash_numbers(hash, &(numbers), sizeof(numbers), each)
+#define BZI_HASH_MORE(hash, value) bzi_hash(hash, &(value), sizeof(value))
 
-/* Continues a hash with the numbers of a warp. The area of a CENTER_RESIZED_CROP stands for its scale. */
-static uint64_t bzi_warp_hash(const bzna_warp *w, uint64_t hash)
-{
-    const uint32_t is_center = w->kind == BZNA_WARP_CENTER_RESIZED_CROP, is_mxnet = w->kind == BZNA_WARP_MXNET;
-    const uint32_t flags[] = { w->crops, w->resize, w->keep_ratio, w->random_crop };
-    const double edge = is_center ? w->scale[0] : 1;
-    const double scale[] = { is_center ? edge : 0, edge * w->scale[0], edge * w->scale[1] };
-    const bzna_mxnet *m = &w->mxnet;
-
-    hash = BZI_HASH_MORE(hash, flags, 4);
-    hash = BZI_HASH_MORE(hash, scale, 8);
-    hash = bzi_hash_numbers(hash, w->ratio, offsetof(bzna_warp, resize) - offsetof(bzna_warp, ratio), 8);
-    hash = BZI_HASH_MORE(hash, m->shear_ratio, 8);
-    hash = BZI_HASH_MORE(hash, is_mxnet, 4);
-    hash = bzi_hash_numbers(hash, m->canvas_px, offsetof(bzna_mxnet, hls) - offsetof(bzna_mxnet, canvas_px), 4);
-    if (!bzi_is_zero(m->hls, sizeof *m - offsetof(bzna_mxnet, hls)))
-        hash = bzi_hash_numbers(hash, m->hls, sizeof *m - offsetof(bzna_mxnet, hls), 4);
-    return hash;
-}
-
-/* Continues a hash with all that determines an output's pixels. dtype and layout only say how they are stored. */
-static uint64_t bzi_output_pixels(const bzi_setup *setup, const bzi_output *output, uint64_t hash)
-{
-    const bzna_transform *t = &output->transform;
-    const bzna_loader_decode *decode = &setup->config.decode;
-    const bzi_pick *pick = &setup->picks[output->picture];
-    const uint32_t numbers[] = { output->shape.width, output->shape.height, t->filter,   t->antialias, t->matrix,
-                                 t->fill_space,       pick->whole,
-                                 (setup->config.pipeline.transform != NULL) |
-                                     (uint32_t)(setup->config.pipeline.picture != NULL) << 1 };
-
-    hash = BZI_HASH_MORE(hash, numbers, 4);
-    hash = bzi_warp_hash(&output->warp, hash);
-    hash = BZI_HASH_MORE(hash, t->bias, sizeof *t->bias);
-    hash = BZI_HASH_MORE(hash, t->scale, sizeof *t->scale);
-    hash = BZI_HASH_MORE(hash, t->fill, sizeof *t->fill);
-    if (output->shape.channels)
-        hash = BZI_HASH_MORE(hash, output->shape.channels, 4);
-    if (setup->stills)
-        hash = BZI_HASH_MORE(hash, setup->stills, 8);
-
-    if (setup->jpeg.supported) {
-        const uint32_t limits[] = { BZNA_DECODER_NVDEC, setup->jpeg.min_width, setup->jpeg.min_height,
-                                    setup->jpeg.max_width, setup->jpeg.max_height, setup->jpeg.max_macroblocks };
-        hash = BZI_HASH_MORE(hash, limits, 4);
-    }
-
-    if (decode->jpeg_shrink)
-        hash = bzi_hash(hash, "shrink", sizeof "shrink");
-    if (decode->jpeg_shrink && decode->jpeg_shrink_margin > 1)
-        hash = BZI_HASH_MORE(hash, decode->jpeg_shrink_margin, 4);
-    if (!bzi_is_zero(&output->jitter, sizeof output->jitter))
-        hash = BZI_HASH_MORE(hash, output->jitter, 4);
-    if (output->mean_bytes)
-        hash = BZI_HASH_MORE(hash, output->mean_hash, 8);
-    if (output->augment_hash)
-        hash = BZI_HASH_MORE(hash, output->augment_hash, 8);
-    return bzi_hash(hash, pick->name ? pick->name : "", pick->name ? strlen(pick->name) : 0);
-}
-
-/* Returns that hash of all outputs. A single output of one view has the hash of its pixels alone. */
+/* Returns a hash of all that determines pixels. dtype and layout only say how they are stored. */
 static uint64_t bzi_setup_pixels(const bzi_setup *setup)
 {
+    const bzna_codec_info *jpeg = &setup->jpeg;
+    const bzna_loader_config *config = &setup->config;
     uint64_t hash = BZI_HASH_START;
 
-    for (uint32_t i = 0; i < setup->output_count; i++) {
-        const bzi_output *output = &setup->outputs[i];
-        const uint32_t numbers[] = { output->views, output->own_warp, output->own_filter, output->own_color };
-        hash = bzi_output_pixels(setup, output, hash);
-        if (i || output->views > 1)
-            hash = BZI_HASH_MORE(hash, numbers, 4);
+    for (const bzi_output *output = setup->outputs; output < setup->outputs + setup->output_count; output++) {
+        const bzna_transform *t = &output->transform;
+        const bzi_pick *pick = &setup->picks[output->picture];
+        const uint32_t numbers[] = {
+            output->shape.width, output->shape.height, output->shape.channels, output->views, output->own_warp,
+            output->own_filter, output->own_color, t->filter, t->antialias, t->matrix, t->fill_space, pick->whole,
+            config->pipeline.transform != NULL, config->pipeline.picture != NULL, config->decode.jpeg_shrink,
+            jpeg->min_width, jpeg->min_height, jpeg->max_width, jpeg->max_height, jpeg->max_macroblocks
+        };
+
+        hash = BZI_HASH_MORE(hash, numbers);
+        hash = BZI_HASH_MORE(hash, config->decode.jpeg_shrink_margin);
+        hash = BZI_HASH_MORE(hash, output->warp);
+        hash = BZI_HASH_MORE(hash, t->bias);
+        hash = BZI_HASH_MORE(hash, t->scale);
+        hash = BZI_HASH_MORE(hash, t->fill);
+        hash = BZI_HASH_MORE(hash, output->jitter);
+        hash = BZI_HASH_MORE(hash, output->mean_hash);
+        hash = BZI_HASH_MORE(hash, output->augment_hash);
+        hash = BZI_HASH_MORE(hash, setup->stills);
+        if (pick->name)
+            hash = bzi_hash(hash, pick->name, strlen(pick->name));
     }
     return bzi_own_hash(setup->host, hash);
 }
+
+enum { BZI_STATE_VERSION = 3 };
 
 static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
 {
@@ -21467,7 +21394,7 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
     bzi_queues_lock(&loader->queues);
     *state = (bzna_loader_state){
         .struct_size = sizeof *state,
-        .version = 2,
+        .version = BZI_STATE_VERSION,
         .seed = plan->seed,
         .epoch = plan->done.epoch,
         .position = plan->done.position,
@@ -21482,36 +21409,13 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
     state->check = bzi_loader_state_check(state);
 }
 
-/* Copies a state of either byte order. */
-static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_loader_state *state, bzna_error *err)
-{
-    uint32_t start[2] = { given->struct_size, given->version };
-    const int flipped = start[1] > 0xffff;                  /* no version is as large, unless of the other order */
-
-    if (flipped)
-        bzi_flip(start, sizeof start, sizeof start[0]);
-    if (start[1] != 2 || start[0] != sizeof *state)
-        return BZI_MISUSE(err, "state.version: %u of %u bytes is not known", start[1], start[0]);
-
-    *state = *given;
-    state->struct_size = start[0];
-    state->version = start[1];
-    if (flipped) {
-        bzi_flip(&state->seed, offsetof(bzna_loader_state, order) - offsetof(bzna_loader_state, seed), 8);
-        bzi_flip(&state->order, 2 * sizeof state->order, 4);
-        bzi_flip(&state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels), 8);
-    }
-    return BZNA_OK;
-}
-
-static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_state *given, bzna_error *err)
+static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
 {
     const bzi_setup *setup = &loader->setup;
-    bzna_loader_state whole, *state = &whole;
     const uint64_t samples = bzi_setup_samples(setup);
 
-    if (bzi_loader_state_in(given, state, err) != BZNA_OK)
-        return err->status;
+    if (state->version != BZI_STATE_VERSION || state->struct_size != sizeof *state)
+        return BZI_MISUSE(err, "state.version: %u of %u bytes is not known", state->version, state->struct_size);
     if (state->check && state->check != bzi_loader_state_check(state))
         return BZI_MISUSE(err, "state.check: the state is damaged");
     if (state->fingerprint != setup->fingerprint || (state->sample_count != samples && samples))
@@ -21659,29 +21563,19 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
     bzi_statistics_judge(stats);
 }
 
-/* Returns 1 if a count of the first statistics is smaller than of the second, else 0. */
-static int bzi_statistics_is_before(const bzna_statistics *a, const bzna_statistics *b)
-{
-    return a->elapsed_ns < b->elapsed_ns || a->samples < b->samples ||
-           a->stage[BZNA_STAGE_DELIVER].count < b->stage[BZNA_STAGE_DELIVER].count;
-}
-
 /* Subtracts what was counted earlier. Depths, capacities, threads and memory stay, since they are no counts. What
  * decoders have waited may be less than before, once NVDEC has taken over. */
 static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistics *earlier)
 {
-    const bzna_statistics later = *stats;
+    const size_t stages = offsetof(bzna_statistics, samples), each = sizeof *stats->stage;
+    const uint64_t memory = stats->read_memory_bytes;
 
     for (size_t at = offsetof(bzna_statistics, stage); at < offsetof(bzna_statistics, advice); at += sizeof(uint64_t)) {
         uint64_t *count = (uint64_t *)(void *)((char *)stats + at);
-        *count -= bzi_min(*count, *(const uint64_t *)(const void *)((const char *)earlier + at));
+        if (at >= stages || (at - offsetof(bzna_statistics, stage)) % each < offsetof(bzna_stage_statistics, depth))
+            *count -= bzi_min(*count, *(const uint64_t *)(const void *)((const char *)earlier + at));
     }
-    stats->read_memory_bytes = later.read_memory_bytes;
-    for (int i = 0; i < 4; i++) {
-        stats->stage[i].threads = later.stage[i].threads;
-        stats->stage[i].depth = later.stage[i].depth;
-        stats->stage[i].capacity = later.stage[i].capacity;
-    }
+    stats->read_memory_bytes = memory;
 }
 
 
@@ -21729,15 +21623,11 @@ static bzna_status bzi_loader_check_groups(bzna_loader_config *c, bzna_error *er
         void       *values;
         const char *where;
     } groups[] = {
-        { BZI_OF_loader_output, &c->output, "loader_config.output" },
-        { BZI_OF_loader_outputs, &c->extra_outputs, "loader_config.extra_outputs" },
-        { BZI_OF_loader_order, &c->order, "loader_config.order" },
-        { BZI_OF_loader_shard, &c->shard, "loader_config.shard" },
-        { BZI_OF_loader_fields, &c->fields, "loader_config.fields" },
-        { BZI_OF_loader_read, &c->read, "loader_config.read" },
-        { BZI_OF_loader_decode, &c->decode, "loader_config.decode" },
-        { BZI_OF_loader_errors, &c->errors, "loader_config.errors" },
-        { BZI_OF_loader_pipeline, &c->pipeline, "loader_config.pipeline" },
+#define BZI_GROUP(of, member) { BZI_OF_loader_##of, &c->member, "loader_config." #member }
+        BZI_GROUP(output, output), BZI_GROUP(outputs, extra_outputs), BZI_GROUP(order, order),
+        BZI_GROUP(shard, shard), BZI_GROUP(fields, fields), BZI_GROUP(read, read), BZI_GROUP(decode, decode),
+        BZI_GROUP(errors, errors), BZI_GROUP(pipeline, pipeline)
+#undef BZI_GROUP
     };
 
     for (size_t i = 0; i < BZI_LENGTH(groups); i++) {
@@ -21778,29 +21668,22 @@ static int bzi_loader_lacks_pictures(const bzna_loader_config *c)
            !o->buffers && o->views <= 1 && !c->extra_outputs.count && !o->width && !o->height;
 }
 
-static bzna_status bzi_loader_check_decode(const bzna_loader_config *config, bzna_error *err)
-{
-    const bzna_loader_decode *c = &config->decode;
-
-    if (c->hybrid && config->errors.on_error != BZNA_ON_ERROR_FILL)
-        return BZI_MISUSE(err, "loader_config.decode.hybrid: errors.on_error must be BZNA_ON_ERROR_FILL, since NVDEC "
-                          "and software may differ about what is damaged");
-    if (c->jpeg_shrink_margin != 1 && !c->jpeg_shrink)
-        return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink_margin: it needs jpeg_shrink");
-#ifdef BENZINA_NO_JPEG
-    if (c->jpeg_shrink)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.jpeg_shrink: this build has no libjpeg-turbo");
-#endif
-    return BZNA_OK;
-}
-
-/* Checks slices, processors, padding and the shard, and fills in defaults. An epoch must have at least one batch. */
+/* Checks decoding, slices, processors, padding and the shard. An epoch must have at least one batch. */
 static bzna_status bzi_setup_check_counts(bzi_setup *setup, bzna_error *err)
 {
     bzna_loader_config *c = &setup->config;
-    bzna_loader_order *order = &c->order;
+    const bzna_loader_order *order = &c->order;
     bzi_shard shard;
 
+    if (c->decode.hybrid && c->errors.on_error != BZNA_ON_ERROR_FILL)
+        return BZI_MISUSE(err, "loader_config.decode.hybrid: errors.on_error must be BZNA_ON_ERROR_FILL, since NVDEC "
+                          "and software may differ about what is damaged");
+    if (c->decode.jpeg_shrink_margin != 1 && !c->decode.jpeg_shrink)
+        return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink_margin: it needs jpeg_shrink");
+#ifdef BENZINA_NO_JPEG
+    if (c->decode.jpeg_shrink)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.jpeg_shrink: this build has no libjpeg-turbo");
+#endif
     for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
         if (c->pipeline.cpus[i] < 0)
             return BZI_MISUSE(err, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
@@ -21816,8 +21699,6 @@ static bzna_status bzi_setup_check_counts(bzi_setup *setup, bzna_error *err)
     if (c->shard.rank >= c->shard.world_size)
         return BZI_MISUSE(err, "loader_config.shard.rank: %u is not below world_size, %u", c->shard.rank,
                           c->shard.world_size);
-    if (bzi_loader_check_decode(c, err) != BZNA_OK)
-        return err->status;
     shard = bzi_setup_share(setup, NULL);
     if (order->kind != BZNA_ORDER_GIVEN && bzi_shard_batches(&shard) == 0)
         return BZI_MISUSE(err, "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
@@ -21857,7 +21738,7 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
                                            const bzna_loader_color *c, bzna_transform *t, bzna_error *err)
 {
     char text[BZI_SETTING_BYTES];
-    int divides = 0, multiplies = 0;
+    const int divides = !bzi_is_zero(c->mean, sizeof c->mean) || !bzi_is_zero(c->std, sizeof c->std);
 
     if (bzi_settings_check(BZI_OF_loader_filter, filter, bzi_setting_name(text, where, "filter"), err) != BZNA_OK ||
         bzi_filter_check(text, filter->kind, filter->antialias, err) != BZNA_OK ||
@@ -21865,12 +21746,7 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
         bzi_settings_check(BZI_OF_jitter, &c->jitter, bzi_setting_name(text, where, "color.jitter"), err) != BZNA_OK)
         return err->status;
 
-    for (int i = 0; i < 3; i++) {
-        divides |= c->mean[i] != 0 || c->std[i] != 0;
-        multiplies |= c->bias[i] != 0 || c->scale[i] != 0;
-    }
-
-    if (divides && multiplies)
+    if (divides && !(bzi_is_zero(c->bias, sizeof c->bias) && bzi_is_zero(c->scale, sizeof c->scale)))
         return BZI_MISUSE(err, "%s.color.mean, std, bias, scale: give (mean, std), which divides, or (bias, scale), "
                           "which multiplies", where);
 
@@ -21906,9 +21782,8 @@ static bzna_status bzi_setup_mean(bzi_setup *setup, const bzna_loader_color *c, 
 
     if (!c->mean_image && !c->mean_image_bytes)
         return BZNA_OK;
-    for (int i = 0; i < 3; i++)
-        if (c->mean[i] != 0 || c->bias[i] != 0)
-            return BZI_MISUSE(err, "%s.color.mean_image: not together with mean or bias", output->group);
+    if (!bzi_is_zero(c->mean, sizeof c->mean) || !bzi_is_zero(c->bias, sizeof c->bias))
+        return BZI_MISUSE(err, "%s.color.mean_image: not together with mean or bias", output->group);
 
     output->mean_bytes = count * sizeof *mean;
     if (!c->mean_image || c->mean_image_bytes != output->mean_bytes)
@@ -21917,12 +21792,12 @@ static bzna_status bzi_setup_mean(bzi_setup *setup, const bzna_loader_color *c, 
                           (bzi_llu)c->mean_image_bytes, c->mean_image ? "" : " at NULL",
                           (bzi_llu)output->mean_bytes, bzi_channels(o->channels), o->height, o->width);
 
-    if (!(output->mean = mean = bzi_arena_copy(&setup->lent, c->mean_image, count, sizeof *mean)))
+    if (!(output->mean = mean = bzi_arena_copy(&setup->arena, c->mean_image, count, sizeof *mean)))
         return bzi_fail_memory(err, "a mean image");
     for (uint64_t k = 0; k < count; k++)
         if (!isfinite(mean[k]))
             return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", output->group, (bzi_llu)k);
-    output->mean_hash = bzi_hash_numbers(BZI_HASH_START, mean, (size_t)output->mean_bytes, sizeof *mean);
+    output->mean_hash = bzi_hash(BZI_HASH_START, mean, (size_t)output->mean_bytes);
     return BZNA_OK;
 }
 
@@ -21935,14 +21810,14 @@ static bzna_status bzi_setup_policies(bzi_setup *setup, bzi_output *output, bzna
 
     if (!given->policy_count)
         return BZNA_OK;
-    policies = bzi_arena_copy(&setup->lent, given->policies, given->policy_count, sizeof *policies);
-    hash = bzi_hash_numbers(BZI_HASH_START, &given->beyond_crop, sizeof given->beyond_crop, 4);
+    policies = bzi_arena_copy(&setup->arena, given->policies, given->policy_count, sizeof *policies);
+    hash = bzi_hash(BZI_HASH_START, &given->beyond_crop, sizeof given->beyond_crop);
     for (uint32_t i = 0; i < given->policy_count && policies; i++) {
         bzna_policy *p = &policies[i];
-        hash = bzi_hash_numbers(hash, &p->operation_count,
-                                offsetof(bzna_policy, reserved) - offsetof(bzna_policy, operation_count), 4);
-        hash = bzi_hash_numbers(hash, p->operations, p->operation_count * sizeof *p->operations, 4);
-        if (!(p->operations = bzi_arena_copy(&setup->lent, p->operations, p->operation_count, sizeof *p->operations)))
+        hash = bzi_hash(hash, &p->operation_count,
+                                offsetof(bzna_policy, reserved) - offsetof(bzna_policy, operation_count));
+        hash = bzi_hash(hash, p->operations, p->operation_count * sizeof *p->operations);
+        if (!(p->operations = bzi_arena_copy(&setup->arena, p->operations, p->operation_count, sizeof *p->operations)))
             policies = NULL;
     }
     if (!policies)
@@ -22272,16 +22147,6 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
-/* Adds the tensors of further outputs. */
-static bzna_status bzi_setup_add_outputs(bzi_setup *setup, bzna_error *err)
-{
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 1; i < setup->output_count && status == BZNA_OK; i++)
-        status = bzi_setup_add_output(setup, &setup->outputs[i], err);
-    return status;
-}
-
 /* Chooses the pictures of each sample: those named, else the thumbnail if no output of it is larger than thumbnails.
  * Copies the names, and tries each on the first sample, so that a mistyped name fails now, not with every sample. A
  * sample that cannot be read now may be readable later, so other errors are ignored. */
@@ -22303,7 +22168,7 @@ static bzna_status bzi_setup_make_picks(bzi_setup *setup, bzna_error *err)
         copied++;
         if (!pick->name)
             continue;
-        if (!(pick->name = bzi_arena_text(&setup->own, pick->name)))
+        if (!(pick->name = bzi_arena_text(&setup->arena, pick->name)))
             return bzi_fail_memory(err, "the names of fields");
 
         status = bzi_container_look_image(part->container, part->first, pick, NULL, &image, err);
@@ -22350,9 +22215,9 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     if (bzi_setup_check(setup, err) != BZNA_OK)
         return err->status;
 
-    loader->queues.plan.is_given = order->kind == BZNA_ORDER_GIVEN;
-    loader->queues.plan.shard = bzi_setup_share(setup, NULL);
-    bzi_plan_from(&loader->queues.plan, &order->seed,
+    queues->plan.is_given = order->kind == BZNA_ORDER_GIVEN;
+    queues->plan.shard = bzi_setup_share(setup, NULL);
+    bzi_plan_from(&queues->plan, &order->seed,
                   &(bzi_place){ order->first_epoch, 0, bzi_setup_samples(setup), 0 },
                   bzi_loader_end_epoch(&setup->config, order->first_epoch));
     queues->alarm = UINT64_MAX;
@@ -22366,9 +22231,11 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
         bzi_setup_list_columns(setup, setup->config.fields.tensors, 1, err) != BZNA_OK ||
         bzi_setup_make_made(setup, err) != BZNA_OK ||
         bzi_setup_list_columns(setup, setup->config.fields.bytes, 0, err) != BZNA_OK ||
-        bzi_setup_add_outputs(setup, err) != BZNA_OK ||
-        bzi_order_make(&loader->queues.plan.order, setup, err) != BZNA_OK)
+        bzi_order_make(&queues->plan.order, setup, err) != BZNA_OK)
         return err->status;
+    for (uint32_t i = 1; i < setup->output_count; i++)
+        if (bzi_setup_add_output(setup, &setup->outputs[i], err) != BZNA_OK)
+            return err->status;
 
     bzi_setup_scale(setup, queues);
     if (bzi_loader_make_entries(loader, err) != BZNA_OK)
@@ -22384,7 +22251,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 {
     const bzi_memory *memory = &context->host->memory;
     bzna_loader *loader = bzi_alloc_zero(memory, 1, sizeof *loader);
-    bzna_loader_config *own;
+    bzna_loader_config *c;
     bzi_setup *setup;
     bzna_status status;
 
@@ -22397,7 +22264,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->queues.setup = setup;
     setup->context = context;
     setup->host = context->host;
-    setup->memory = setup->own.memory = setup->lent.memory = memory;
+    setup->memory = setup->arena.memory = memory;
     setup->dataset = dataset;
     setup->config = *config;
     atomic_init(&loader->references, 1);
@@ -22406,14 +22273,14 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     status = bzi_loader_build(loader, err);
 
     /* These point to the caller's memory. All that is needed of it has been copied. */
-    own = &setup->config;
-    own->fields.image = own->fields.tensors = own->fields.bytes = NULL;
-    own->fields.made = NULL;
-    own->order.indices = NULL;
-    own->pipeline.cpus = NULL;
-    own->output.buffers = NULL;
-    own->extra_outputs.ptr = NULL;
-    own->augment.policies = NULL;
+    c = &setup->config;
+    c->fields.image = c->fields.tensors = c->fields.bytes = NULL;
+    c->fields.made = NULL;
+    c->order.indices = NULL;
+    c->pipeline.cpus = NULL;
+    c->output.buffers = NULL;
+    c->extra_outputs.ptr = NULL;
+    c->augment.policies = NULL;
 
     if (status != BZNA_OK) {
         bzi_loader_end(loader);
@@ -23341,32 +23208,24 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     BZI_API_END(status);
 }
 
-/* Gives an epoch its samples. call: how messages name the function. */
-static bzna_status bzi_api_give(bzna_loader *loader, const char *call, const bzi_given *given, bzna_error *err)
-{
-    bzna_status status = BZNA_OK;
-
-    if (loader->setup.config.order.kind != BZNA_ORDER_GIVEN)
-        status = BZI_FAIL(err, BZNA_E_STATE, "loader_config.order.kind is not BZNA_ORDER_GIVEN");
-    else if (!given->count)
-        status = BZI_MISUSE(err, "the list of epoch %llu is empty", (bzi_llu)given->epoch);
-    else
-        status = bzi_loader_give(loader, given, err);
-    return status == BZNA_OK ? status : bzi_error_prefix(err, call);
-}
-
 BZI_COLD
 BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch, const uint64_t *indices,
                                              uint64_t count, const uint32_t *sizes, uint64_t batch_count,
                                              bzna_error *err)
 {
     const bzi_given given = { epoch, indices, count, sizes, batch_count };
+    bzna_status status;
 
     BZI_API_BEGIN_LOADER(0);
     BZI_API_NEED(indices);
     if (!batch_count != !sizes)
         BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu: give sizes and batch_count, or neither", (bzi_llu)epoch);
-    BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
+    if (loader->setup.config.order.kind != BZNA_ORDER_GIVEN)
+        BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_set_batches: loader_config.order.kind is not BZNA_ORDER_GIVEN");
+    if (!count)
+        BZI_API_MISUSE("bzna_loader_set_batches: the list of epoch %llu is empty", (bzi_llu)epoch);
+    status = bzi_loader_give(loader, &given, &e);
+    BZI_API_END(status == BZNA_OK ? status : bzi_error_prefix(&e, __func__));
 }
 
 BZI_COLD
@@ -23517,7 +23376,8 @@ BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const b
 
     BZI_API_IN(all, later, statistics);
     BZI_API_IN(before, earlier, statistics);
-    if (bzi_statistics_is_before(&all, &before))
+    if (all.elapsed_ns < before.elapsed_ns || all.samples < before.samples ||
+        all.stage[BZNA_STAGE_DELIVER].count < before.stage[BZNA_STAGE_DELIVER].count)
         BZI_API_MISUSE("bzna_statistics_since: later has counted less than earlier: they are in the wrong order, or of "
                        "two loaders");
     bzi_statistics_subtract(&all, &before);
@@ -23725,37 +23585,29 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
     BZI_API_END(bzi_api_writer(context, NULL, sink, config, out, &e));
 }
 
-static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_writer_sample *given, int64_t timeout_ns,
-                               bzna_error *err)
-{
-    bzna_writer_sample sample;
-
-    if (!given)
-        return bzi_writer_add(writer, index, NULL, timeout_ns, err);
-
-    if (bzi_settings_in(&sample, sizeof sample, given, BZI_OF_writer_sample, "sample", err) != BZNA_OK)
-        return err->status;
-    if (sample.has_target && sample.target == BZNA_TARGET_NONE)
-        return BZI_MISUSE(err, "sample.target: -1 stands for a sample without a target; set has_target "
-                          "to 0 for that");
-    if (!sample.has_target && sample.target != 0 && sample.target != BZNA_TARGET_NONE)
-        return BZI_MISUSE(err, "sample.target: %lld, but has_target is 0", (long long)sample.target);
-    if (!sample.image)
-        return BZI_MISUSE(err, "sample.image: required");
-    sample.target = sample.has_target ? sample.target : BZNA_TARGET_NONE;
-    return bzi_writer_add(writer, index, &sample, timeout_ns, err);
-}
-
 BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, uint64_t index, const bzna_writer_sample *sample,
                                      int64_t timeout_ns, bzna_error *err)
 {
+    bzna_writer_sample all;
+
     BZI_API_BEGIN_WITH(writer);
     BZI_API_TRY(bzi_api_check_timeout(timeout_ns, __func__, &e));
     if (index == BZNA_INDEX_NEXT)
         BZI_API_NEED(sample);
     else if (index >= UINT32_MAX)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_writer_add: index %llu is above %u", (bzi_llu)index, UINT32_MAX - 1);
-    BZI_API_END(bzi_api_add(writer, index, sample, timeout_ns, &e));
+    if (!sample)
+        BZI_API_END(bzi_writer_add(writer, index, NULL, timeout_ns, &e));
+
+    BZI_API_TRY(bzi_settings_in(&all, sizeof all, sample, BZI_OF_writer_sample, "sample", &e));
+    if (all.has_target && all.target == BZNA_TARGET_NONE)
+        BZI_API_MISUSE("sample.target: -1 stands for a sample without a target; set has_target to 0 for that");
+    if (!all.has_target && all.target != 0 && all.target != BZNA_TARGET_NONE)
+        BZI_API_MISUSE("sample.target: %lld, but has_target is 0", (long long)all.target);
+    if (!all.image)
+        BZI_API_MISUSE("sample.image: required");
+    all.target = all.has_target ? all.target : BZNA_TARGET_NONE;
+    BZI_API_END(bzi_writer_add(writer, index, &all, timeout_ns, &e));
 }
 
 BZI_COLD

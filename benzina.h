@@ -930,19 +930,19 @@
 
 /* The declaration of public functions. Define BZNA_API to choose it yourself; else BENZINA_STATIC
  * and BENZINA_HIDDEN choose (chapter 1), and without them the functions are exported. */
+#if defined(__GNUC__) || defined(__clang__)
+#  define BZNA_ATTRIBUTE(what) __attribute__((what))
+#else
+#  define BZNA_ATTRIBUTE(what)
+#endif
+
 #ifndef BZNA_API
-#  if defined(BENZINA_STATIC) && (defined(__GNUC__) || defined(__clang__))
-#    define BZNA_API static __attribute__((unused))
-#  elif defined(BENZINA_STATIC)
-#    define BZNA_API static
-#  elif defined(BENZINA_HIDDEN) && (defined(__GNUC__) || defined(__clang__))
-#    define BZNA_API extern __attribute__((visibility("hidden")))
+#  if defined(BENZINA_STATIC)
+#    define BZNA_API static BZNA_ATTRIBUTE(unused)
 #  elif defined(BENZINA_HIDDEN)
-#    define BZNA_API extern
-#  elif defined(__GNUC__) || defined(__clang__)
-#    define BZNA_API extern __attribute__((visibility("default")))
+#    define BZNA_API extern BZNA_ATTRIBUTE(visibility("hidden"))
 #  else
-#    define BZNA_API extern
+#    define BZNA_API extern BZNA_ATTRIBUTE(visibility("default"))
 #  endif
 #endif
 
@@ -3282,10 +3282,10 @@ typedef struct bzna_statistics {
 
 /* The position of a run: 128 bytes of plain data without pointers, to be saved with a model's
  * checkpoint. bzna_loader_save fills it in, and bzna_loader_restore reads it. Its numbers have the
- * byte order of the machine that saved it; a machine of the other order restores it, too. */
+ * byte order of the machine that saved it; a machine of the other order refuses it. */
 typedef struct bzna_loader_state {
     uint32_t struct_size;             /* 128 */
-    uint32_t version;                 /* 2 */
+    uint32_t version;                 /* 3; a state of an earlier version is refused */
     uint64_t seed;                    /* order.seed */
     uint64_t epoch;                   /* that has begun */
     uint64_t position;                /* samples of its order already delivered, to all ranks */

@@ -1069,7 +1069,7 @@ static void alone_restore_at_once(void)
         loader = open_loader(dataset, &c);
         memset(&state, 0, sizeof state);
         state.struct_size = sizeof state;
-        state.version = 2;
+        state.version = 3;
         state.pixels = bzi_setup_pixels(&loader->setup);
         state.seed = UINT64_MAX;                            /* -1, to some */
         state.fingerprint = loader->setup.fingerprint;
@@ -1311,7 +1311,7 @@ TEST(a_state_is_refused_by_a_loader_that_makes_other_pixels)
     bzna_loader_state state;
     bzna_batch_release(next_batch(loader));
     state = state_of(loader);
-    CHECK(state.struct_size == 128 && state.version == 2);
+    CHECK(state.struct_size == 128 && state.version == 3);
     bzna_loader_close(loader);
     for (int i = 0; i < 13; i++) {
         static const bzna_status expected[13] = { BZNA_OK,         BZNA_OK,         BZNA_OK,         BZNA_OK,

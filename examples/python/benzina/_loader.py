@@ -922,7 +922,6 @@ class DataLoader(_handles.Handled):
         former, was_inside = self._epoch, self._inside
         check(lib.bzna_loader_restore(self.handle, state, err), err)
         self._forget()
-        state = told("loader_state", lib.bzna_loader_save, self.handle)      # in this machine's byte order
         self._adopt(seed=state.seed, _epoch=state.epoch)
         if self._drawn is not None:
             self._drawn.forget()

@@ -1454,21 +1454,12 @@ impl State {
     }
 
     pub fn epoch(&self) -> u64 {
-        self.number(self.0.epoch)
+        self.0.epoch
     }
 
     /// Samples of the epoch already delivered, all ranks together.
     pub fn position(&self) -> u64 {
-        self.number(self.0.position)
-    }
-
-    /// A number of a state that a machine of the other byte order may have saved, whose version is large here.
-    fn number(&self, number: u64) -> u64 {
-        if self.0.version > 0xffff {
-            number.swap_bytes()
-        } else {
-            number
-        }
+        self.0.position
     }
 }
 
