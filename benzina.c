@@ -20947,13 +20947,14 @@ static void bzi_loader_free(bzna_loader *loader)
     BZI_FAIL(&err, BZNA_E_DEVICE, "%u of its threads are in calls of the driver that do not return",
              queues->watches.left);
     entered = done && bzi_device_enter(device, &err) == BZNA_OK;
-    for (uint32_t i = 0; done && device && i < queues->batch_count; i++) {
-        bzi_batch_drain_writes(&queues->batches[i]);
-        done = queues->batches[i].state != BZI_BATCH_RETIRING ||
-               bzi_batch_drain_reads(&queues->batches[i], &err) != BZNA_AGAIN;
+    for (uint32_t i = 0; done && i < queues->batch_count; i++) {
+        bzna_batch *batch = &queues->batches[i];
+
+        bzi_batch_drain_writes(batch);
+        done = batch->state != BZI_BATCH_RETIRING || bzi_batch_drain_reads(batch, &err) != BZNA_AGAIN;
+        if (done)
+            bzi_batch_free(batch);
     }
-    for (uint32_t i = 0; done && i < queues->batch_count; i++)
-        bzi_batch_free(&queues->batches[i]);
     if (done && device) {
         for (uint32_t i = 0; i < setup->output_count; i++)
             bzi_device_free(device, setup->outputs[i].device_mean, setup->outputs[i].mean_bytes, setup->stream);
@@ -22544,6 +22545,17 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     if (!((c) = bzi_dataset_find(dataset, (index), &e)))                                     \
     BZI_API_END(e.status)
 
+/* Fails if one of an array of pointers is NULL. name: the array's. */
+static bzna_status bzi_api_need_all(const char *name, const void *pointers, uint64_t count, bzna_error *err)
+{
+    const void *const *all = pointers;
+
+    for (uint64_t i = 0; i < count; i++)
+        if (!all[i])
+            return BZI_MISUSE(err, "%s[%llu] is NULL", name, (bzi_llu)i);
+    return BZNA_OK;
+}
+
 /* Completes the caller's config in *c, and checks its enumerations, reserved words and classes. */
 static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c, bzna_error *err)
 {
@@ -22558,24 +22570,27 @@ static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzn
     if (c->target && !bzi_text_is_utf8(c->target))
         return BZI_MISUSE(err, "dataset_config.target: is not UTF-8");
 
-    for (uint32_t i = 0; i < c->class_count; i++)
-        if (!c->classes[i])
-            return BZI_MISUSE(err, "dataset_config.classes[%u]: is NULL", i);
-    return BZNA_OK;
+    return bzi_api_need_all("dataset_config.classes", c->classes, c->class_count, err);
 }
 
-/* Opens all that paths stand for. */
-static bzna_status bzi_api_open_paths(bzna_context *context, const char *const *paths, uint32_t count,
-                                      const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
+BZI_COLD
+BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths, uint32_t path_count,
+                                            const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset_config c;
 
-    for (uint32_t i = 0; i < count; i++)
+    BZI_API_BEGIN_OUT(out, context, paths);
+    if (path_count == 0)
+        BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_open_list: there are no paths");
+    if (path_count > BZI_LIMIT_PARTS)
+        BZI_API_FAIL(BZNA_E_LIMIT, "bzna_dataset_open_list: %u paths are more than %u", path_count, BZI_LIMIT_PARTS);
+    BZI_API_TRY(bzi_api_need_all("bzna_dataset_open_list: paths", paths, path_count, &e));
+    for (uint32_t i = 0; i < path_count; i++)
         if (!*paths[i])
-            return BZI_FAIL(err, BZNA_E_NOT_FOUND, count == 1 ? "the path is empty" : "path %u is empty", i);
-    if (bzi_api_dataset_config(config, &c, err) != BZNA_OK)
-        return err->status;
-    return bzi_api_logged(context->host, bzi_dataset_open(context->host, NULL, paths, count, &c, out, err));
+            BZI_API_FAIL(BZNA_E_NOT_FOUND, path_count == 1 ? "the path is empty" : "path %u is empty", i);
+    BZI_API_TRY(bzi_api_dataset_config(config, &c, &e));
+    BZI_API_END(bzi_api_logged(context->host,
+                               bzi_dataset_open(context->host, NULL, paths, path_count, &c, out, &e)));
 }
 
 BZI_COLD
@@ -22583,24 +22598,7 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, 
                                        bzna_dataset **out, bzna_error *err)
 {
     BZI_API_BEGIN_OUT(out, context, path);
-
-    BZI_API_END(bzi_api_open_paths(context, &path, 1, config, out, &e));
-}
-
-BZI_COLD
-BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths, uint32_t count,
-                                            const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
-{
-    BZI_API_BEGIN_OUT(out, context, paths);
-
-    if (count == 0)
-        BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_open_list: there are no paths");
-    if (count > BZI_LIMIT_PARTS)
-        BZI_API_FAIL(BZNA_E_LIMIT, "bzna_dataset_open_list: %u paths are more than %u", count, BZI_LIMIT_PARTS);
-    for (uint32_t i = 0; i < count; i++)
-        if (!paths[i])
-            BZI_API_MISUSE("bzna_dataset_open_list: paths[%u] is NULL", i);
-    BZI_API_END(bzi_api_open_paths(context, paths, count, config, out, &e));
+    BZI_API_END(bzna_dataset_open_list(context, &path, 1, config, out, &e));
 }
 
 /* Opens what is no path. callbacks: NULL, or a user's source, of which input.source is made. */
@@ -22671,9 +22669,7 @@ BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *co
 
     if (!parts || !part_count)
         BZI_API_MISUSE("bzna_dataset_concat: there are no parts");
-    for (uint32_t i = 0; i < part_count; i++)
-        if (!parts[i])
-            BZI_API_MISUSE("bzna_dataset_concat: parts[%u] is NULL", i);
+    BZI_API_TRY(bzi_api_need_all("bzna_dataset_concat: parts", parts, part_count, &e));
     BZI_API_END(bzi_dataset_join(context->host, parts, part_count, 0, UINT64_MAX, out, &e));
 }
 
