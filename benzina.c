@@ -2776,6 +2776,8 @@ static const bzi_setting bzi_settings[] = {
 #ifndef BENZINA_NO_WRITER
     BZI_BOTH(writer_config, classes, class_count),
     BZI_NUMBER(COUNT64, writer_config, queue_bytes, 0, 0, BZI_LIMIT_QUEUE_BYTES),
+    BZI_RESERVED(writer_config, reserved0),
+    BZI_RESERVED(writer_config, reserved1),
     BZI_RESERVED(writer_config, reserved),
 
     BZI_UP_TO(CHOICE, writer_sample, split, BZNA_SPLIT_TEST),
@@ -2790,7 +2792,10 @@ static const bzi_setting bzi_settings[] = {
     BZI_RESERVED(source, reserved0),
 #ifndef BENZINA_NO_PROVIDERS
     BZI_BOTH(provider, files, file_count),
-    BZI_BOTH(provider, class_names, class_count),
+    BZI_BOTH(provider, classes, class_count),
+    BZI_RESERVED(provider, reserved0),
+    BZI_RESERVED(provider, reserved1),
+    BZI_RESERVED(provider, reserved2),
     BZI_RESERVED(provider, reserved),
     BZI_NUMBER(COUNT, provider_field, kind, BZNA_FIELD_IMAGE, BZNA_FIELD_BYTES, 0),
     BZI_PLAIN(SWITCH, provider_field, located),
@@ -10213,11 +10218,11 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config
         if (bzi_provider_add_field(c, own, i, err) != BZNA_OK)
             return err->status;
     own->whole = p->unpack ? p->field_count : own->pictures == 1 ? bzi_container_find_picture(c, NULL) : BZI_NO_FIELD;
-    if (bzi_provider_copy(c, &p->class_names, p->class_count, "class_names", err) != BZNA_OK ||
+    if (bzi_provider_copy(c, &p->classes, p->class_count, "classes", err) != BZNA_OK ||
         bzi_provider_open_files(c, own, err) != BZNA_OK)
         return err->status;
 
-    c->class_names = p->class_names;
+    c->class_names = p->classes;
     picture = &own->given[own->pictures ? bzi_container_find_picture(c, NULL) : 0];
     c->records_held = p->unpack && !p->file_count && own->given[own->whole].located;
     if (own->pictures == 1 && picture->codec == BZNA_CODEC_RAW && picture->offset < 1 << 15)
@@ -23206,19 +23211,19 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
 
 BZI_COLD
 BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch, const uint64_t *indices,
-                                             uint64_t count, const uint32_t *sizes, uint64_t batch_count,
+                                             uint64_t index_count, const uint32_t *sizes, uint64_t size_count,
                                              bzna_error *err)
 {
-    const bzi_given given = { epoch, indices, count, sizes, batch_count };
+    const bzi_given given = { epoch, indices, index_count, sizes, size_count };
     bzna_status status;
 
     BZI_API_BEGIN_LOADER(0);
     BZI_API_NEED(indices);
-    if (!batch_count != !sizes)
-        BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu: give sizes and batch_count, or neither", (bzi_llu)epoch);
+    if (!size_count != !sizes)
+        BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu: give sizes and size_count, or neither", (bzi_llu)epoch);
     if (loader->setup.config.order.kind != BZNA_ORDER_GIVEN)
         BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_set_batches: loader_config.order.kind is not BZNA_ORDER_GIVEN");
-    if (!count)
+    if (!index_count)
         BZI_API_MISUSE("bzna_loader_set_batches: the list of epoch %llu is empty", (bzi_llu)epoch);
     status = bzi_loader_give(loader, &given, &e);
     BZI_API_END(status == BZNA_OK ? status : bzi_error_prefix(&e, __func__));
@@ -23420,9 +23425,9 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
         .status = batch->status,
         .last_of_epoch = batch->last_of_epoch,
         .replaced = batch->replaced,
-        .slices = batch->setup->config.output.slices,
+        .slice_count = batch->setup->config.output.slices,
         .slice_slots = batch->setup->slice_slots,
-        .slice_data = (void *const *)batch->slices,
+        .slices = (void *const *)batch->slices,
         .operation_views = views,
         .operations = views ? batch->operations : NULL,
         .operation_counts = views ? batch->operation_counts : NULL,

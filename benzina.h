@@ -183,8 +183,13 @@
  *
  * To ask about an object, call bzna_X_get_info(x, &info, sizeof info, &err). Three structs are
  * values that one call fills in and another call takes: bzna_image, bzna_picture and
- * bzna_loader_state. Prepare a bzna_image or a bzna_picture by its init function before a call
- * fills it in.
+ * bzna_loader_state. Prepare a bzna_image or a bzna_picture like a struct that you fill in, before
+ * a call fills it in.
+ *
+ * An array is a pointer with its count right after it: indices and index_count, or, in a group that
+ * has nothing else, ptr and count. Counts of samples, batches and files, and those of groups, are
+ * uint64_t, and all others are uint32_t. Numbers of bytes in structs are uint64_t. Arrays of a
+ * batch have an element for each of its slots, unless a comment says otherwise.
  *
  * 4. THREADS AND CALLBACKS
  *
@@ -1735,15 +1740,15 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
 
 /* Opens several paths as one data set, one after the other. Several threads open them. Messages
  * call each by its path. Any thread.
- *     context   may be closed before the data set
- *     paths     count strings, each as for bzna_dataset_open; copied
- *     count     1..65536
- *     config    for each path; copied; NULL: all defaults. config->name: only of one file
- *     out       becomes the data set, to be closed with bzna_dataset_close
- * Statuses: that of bzna_dataset_open for the first path that fails; E_NO_SAMPLES if count is 0;
- * E_LIMIT for more than 65536 files. */
+ *     context      may be closed before the data set
+ *     paths        each as for bzna_dataset_open; copied
+ *     path_count   1..65536
+ *     config       for each path; copied; NULL: all defaults. config->name: only of one file
+ *     out          becomes the data set, to be closed with bzna_dataset_close
+ * Statuses: that of bzna_dataset_open for the first path that fails; E_NO_SAMPLES if path_count is
+ * 0; E_LIMIT for more than 65536 files. */
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
-    uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
+    uint32_t path_count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
 /* Opens a file in memory. Any thread.
  *     context   may be closed before the data set
@@ -2010,10 +2015,12 @@ typedef bzna_status (*bzna_provider_unpack_fn)(void *user, uint64_t index, uint3
  * errors.on_callback_error has no effect on them. */
 typedef struct bzna_provider {
     uint32_t    struct_size;          /* sizeof the struct; bzna_provider_init sets it */
-    uint32_t    field_count;          /* fields at fields, 1..64 */
+    uint32_t    reserved0;            /* must be 0 */
     void       *user;                 /* passed to the functions; the caller's until close */
     uint64_t    count;                /* samples; at least 1 */
     const bzna_provider_field *fields;          /* of the samples; copied */
+    uint32_t    field_count;          /* 1..64 */
+    uint32_t    reserved1;            /* must be 0 */
     /* bytes of a value, at most; default context_config.max_sample_bytes, which always holds */
     uint64_t    max_bytes;
     bzna_provider_read_fn   read;     /* gives values; NULL if every field is located */
@@ -2026,9 +2033,10 @@ typedef struct bzna_provider {
      * samples, the library opens them with the data set. Otherwise it opens each file when it reads
      * it, so a missing file fails only its samples */
     const char *const *files;
-    uint64_t    file_count;           /* paths at files: any number */
-    const char *const *class_names;   /* of targets 0, 1, ...; copied. NULL: they have no names */
-    uint64_t    class_count;          /* names at class_names */
+    uint64_t    file_count;           /* any number */
+    const char *const *classes;       /* names of targets 0, 1, ...; copied. NULL: none have any */
+    uint32_t    class_count;          /* 0 without classes */
+    uint32_t    reserved2;            /* must be 0 */
     /* distinguishes these samples from others: a saved state is not restored with another
      * fingerprint. Default 0: only count and fields distinguish providers */
     uint64_t    fingerprint;
@@ -3151,13 +3159,13 @@ typedef struct bzna_batch_info {
      *     NCHW               {batch, channels, height, width}
      *     NHWC               {batch, height, width, channels}
      *     several views      {views, batch, ...}: the shape above, once for each view
-     *     several slices     data is the first slice's: slice_data has all of them
+     *     several slices     data is the first slice's: slices has all of them
      *     without pictures   data is NULL, bytes is 0, and there is no name; shape[0] says how many
      *                        samples a batch has room for */
     bzna_tensor        image;
     uint32_t           layout;        /* BZNA_LAYOUT_... of image */
     uint32_t           last_of_epoch; /* 1: no batch of this epoch comes after it */
-    uint32_t           slices;        /* that image consists of */
+    uint32_t           operation_views;      /* of all outputs together; 0 without policies */
     /* how many of the loader's pipeline.batches_in_flight are on loan now, this one included. A
      * released batch stays on loan as long as DLPack tensors of it exist. 0 after fork */
     uint32_t           on_loan;
@@ -3177,11 +3185,11 @@ typedef struct bzna_batch_info {
      * fields.geometry */
     const bzna_drawn  *operations;
     const uint32_t    *operation_counts;     /* NULL without policies */
-    uint32_t           operation_views;      /* of all outputs together; 0 without policies */
+    /* where each slice of image lies, on the device if the batch is there; the loader's memory, or
+     * the caller's of output.buffers */
+    void *const       *slices;
+    uint32_t           slice_count;   /* output.slices */
     uint32_t           slice_slots;   /* slots of each slice: slice i begins with i * slice_slots */
-    /* the address of each slice, on the device if the batch is there; the loader's, or the caller's
-     * of output.buffers */
-    void *const       *slice_data;
 } bzna_batch_info;
 
 /* The loader's batches, threads and decoder, with defaults filled in. */
@@ -3378,25 +3386,25 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
  *     indices       of samples in the data set, in the order of the epoch; they may repeat. Copied,
  *                   8 bytes each; the copy is kept until a list is given after the epoch's last
  *                   batch was taken
- *     count         indices at indices, at least 1
+ *     index_count   at least 1
  *     sizes         NULL: batches have output.batch_size, and all ranks together have so many
  *                   samples: rank r of w takes those at r, r + w, r + 2w, ... Else the number of
- *                   samples of each batch, 1..output.batch_size; the sum is count. Copied. Ranks
- *                   share whole batches: rank r of w takes the batches r, r + w, r + 2w, ...
- *     batch_count   batches at sizes; 0 without sizes
+ *                   samples of each batch, 1..output.batch_size; the sum is index_count. Copied.
+ *                   Ranks share whole batches: rank r of w takes the batches r, r + w, ...
+ *     size_count    the number of batches; 0 without sizes
  * If the number of sizes does not divide by w, order.last_batch says what happens at the end: ranks
  * without a batch get an empty one (PARTIAL), the rest is not delivered (DROP), or they get padding
  * (PAD and FILL, which also fill each batch to output.batch_size).
  * Statuses:
- *     E_ARGUMENT   count is 0, or last_batch is DROP and leaves no batch; or a size is out of
- *                  range, or their sum is not count; or the loader was restored inside the epoch,
- *                  and the run that was saved had another list
+ *     E_ARGUMENT   index_count is 0, or last_batch is DROP and leaves no batch; or a size is out
+ *                  of range, or their sum is not index_count; or the loader was restored inside
+ *                  the epoch, and the run that was saved had another list
  *     E_RANGE      an index is past the last sample, or epoch past the last one
  *     E_STATE      the epoch has its list already, or is over; or the order is of another kind
  *     E_MEMORY     for the copy, or for a bit for each sample of the data set, by which repeated
  *                  indices are found */
 BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch,
-    const uint64_t *indices, uint64_t count, const uint32_t *sizes, uint64_t batch_count,
+    const uint64_t *indices, uint64_t index_count, const uint32_t *sizes, uint64_t size_count,
     bzna_error *err);
 
 /* Ends all waiting for batches of loader, now and later, with E_STOPPED, until bzna_loader_reset or
@@ -3570,10 +3578,12 @@ typedef struct bzna_sink {
 /* The settings of a writer. Zero is the default of every member. */
 typedef struct bzna_writer_config {
     uint32_t           struct_size;   /* sizeof the struct; bzna_writer_config_init sets it */
-    uint32_t           class_count;   /* names at classes */
+    uint32_t           reserved0;     /* must be 0 */
     /* names of the targets 0 .. class_count - 1, for bzna_dataset_class: UTF-8, at most 65535 bytes
      * each; copied. NULL: none */
     const char *const *classes;
+    uint32_t           class_count;   /* 0 without classes */
+    uint32_t           reserved1;     /* must be 0 */
     /* Advanced, used by packers with many threads: memory for samples that wait for those of
      * smaller indices (bzna_writer_add), in bytes. Default 64 MiB */
     uint64_t           queue_bytes;
@@ -3618,12 +3628,12 @@ typedef struct bzna_writer_sample {
     /* the class number, written here and in the index: any but BZNA_TARGET_NONE. If has_target is
      * 0, it must be 0 or BZNA_TARGET_NONE */
     int64_t                 target;
+    const char             *name;     /* UTF-8, at most 65535 bytes; in folders, a path; or NULL */
+    const bzna_field_value *fields;   /* further fields */
+    uint32_t                field_count;     /* at most 60 */
     /* 1: the sample has a target. 0: it has none. If any sample has a target, the index of targets
      * has BZNA_TARGET_NONE for samples without one */
     uint32_t                has_target;
-    uint32_t                field_count;     /* fields at fields */
-    const char             *name;     /* UTF-8, at most 65535 bytes; in folders, a path; or NULL */
-    const bzna_field_value *fields;   /* further fields; an array */
     uint64_t                reserved[2];     /* must be 0 */
 } bzna_writer_sample;
 

@@ -113,7 +113,7 @@ int main(int argc, char **argv)
     provider.fields = fields;
     provider.field_count = sizeof fields / sizeof fields[0];
     provider.read = generator_read;
-    provider.class_names = classes;
+    provider.classes = classes;
     provider.class_count = 3;
 
     bzna_loader_config_init(&config, sizeof config);

@@ -554,7 +554,7 @@ static bzna_status batch_copy(bzna_batch *batch, const variation *v, uint8_t *pi
     bzna_batch_get_info(batch, &info, sizeof info, NULL);
     to->count = info.count;
     to->failed = info.failed;
-    to->slices = info.slices;
+    to->slices = info.slice_count;
     to->epoch = info.epoch;
     to->slot_bytes = info.image.bytes / (uint64_t)(info.image.shape[0] ? info.image.shape[0] : 1);
     for (uint32_t i = 0; i < info.count && i < 64; i++) {
@@ -570,8 +570,8 @@ static bzna_status batch_copy(bzna_batch *batch, const variation *v, uint8_t *pi
         (status = bzna_batch_move(batch, v->move, err)) == BZNA_OK)
         info.stream = v->move;
     for (uint32_t k = 0; k <= v->dawdle && status == BZNA_OK; k++)
-        for (uint32_t s = 0; s < info.slices && status == BZNA_OK; s++) {
-            const void *data = info.slice_data[s];
+        for (uint32_t s = 0; s < info.slice_count && status == BZNA_OK; s++) {
+            const void *data = info.slices[s];
             const uint32_t each = info.slice_slots;
             if (info.image.device.kind == BZNA_DEVICE_CPU)
                 memcpy(pinned + s * each * to->slot_bytes, data, each * to->slot_bytes);

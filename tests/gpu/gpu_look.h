@@ -489,7 +489,7 @@ static uint8_t *upload_batch(bzna_context *context, bzna_dataset *dataset, int32
     if (bzna_loader_open(context, dataset, &config, &loader, err) == BZNA_OK &&
         bzna_loader_next(loader, BZNA_WAIT_FOREVER, &got, err) == BZNA_OK &&
         bzna_batch_get_info(got, &info, sizeof info, err) == BZNA_OK) {
-        const void *data = info.slice_data[0];
+        const void *data = info.slices[0];
         *bytes = info.image.bytes;
         copy = malloc((size_t)*bytes);
         if (device == BZNA_DEVICE_CPU) {

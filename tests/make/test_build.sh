@@ -225,6 +225,7 @@ EOS
 }
 check offsets_json_has_the_layouts_of_the_compiler offsets_as_abi
 check offsets_json_has_the_constants_of_the_header constants_as_c
+check arrays_have_their_counts_right_after_them "${PYTHON:-python3}" tests/make/arrays.py benzina.h
 check layouts_list_every_struct sh -c "[ \$(cat benzina.h examples/formats/formats.h | grep -c '^typedef struct bzna_[a-z_]* {') -eq \$(grep -c '^bzna' '$T/abi.txt') ]"
 
 # The tool says for itself what is out of range, by the name of its option: the limits are the library's.

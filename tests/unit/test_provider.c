@@ -927,8 +927,8 @@ TEST(a_provider_that_cannot_be_is_refused_by_the_name_of_its_member)
     REFUSE(d.provider.files = none; d.provider.file_count = 1, BZNA_E_ARGUMENT, "provider.files[0]: is NULL");
     REFUSE(d.provider.files = lost; d.provider.file_count = 1, BZNA_E_NOT_FOUND, "no_such_file");
     REFUSE(d.provider.file_count = UINT64_MAX, BZNA_E_LIMIT, "provider.files: no array has");
-    REFUSE(d.provider.class_count = 1, BZNA_E_ARGUMENT, "class_names");
-    REFUSE(d.provider.class_names = none; d.provider.class_count = 1, BZNA_E_ARGUMENT, "provider.class_names[0]");
+    REFUSE(d.provider.class_count = 1, BZNA_E_ARGUMENT, "classes");
+    REFUSE(d.provider.classes = none; d.provider.class_count = 1, BZNA_E_ARGUMENT, "provider.classes[0]");
     REFUSE(d.provider.reserved[1] = 1, BZNA_E_STRUCT_SIZE, "provider.reserved[1]: ");
     REFUSE(d.fields[2].reserved0 = 1, BZNA_E_STRUCT_SIZE, "provider.fields[2].reserved0: ");
     REFUSE(d.fields[2].reserved[1] = 1, BZNA_E_STRUCT_SIZE, "provider.fields[2].reserved[1]: ");
@@ -992,7 +992,7 @@ TEST(classes_have_the_names_that_a_provider_gives)
     char name[8];
     described d;
     describe(&d, &m, 0);
-    d.provider.class_names = names;
+    d.provider.classes = names;
     d.provider.class_count = 2;
     dataset = open_described(&d);
     CHECK_EQ(bzna_dataset_class(dataset, 1, name, sizeof name, NULL, NULL), BZNA_OK);

@@ -3366,12 +3366,12 @@ TEST(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
             bzna_batch_info info;
             seen s, part;
             see(&r, batch, &info, &s);
-            CHECK_EQ(info.slices, SLICES);
+            CHECK_EQ(info.slice_count, SLICES);
             if (info.stream)
                 CHECK_EQ(wait_for(0, info.stream), 0);
             for (uint32_t k = 0; k < SLICES; k++) {
                 const uint32_t count = info.count <= k * EACH ? 0 : bzi_min32(EACH, info.count - k * EACH);
-                const void *data = info.slice_data[k];
+                const void *data = info.slices[k];
                 int ours = 0;
                 for (int i = 0; i < IN_FLIGHT; i++)
                     ours |= data == buffers[i * SLICES + (int)k].data;

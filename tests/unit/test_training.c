@@ -2550,13 +2550,13 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
                 loader = open_loader(dataset, &c);
                 while ((batch = next_batch(loader)) != NULL) {
                     bzna_batch_info info = info_of(batch);
-                    CHECK_EQ(info.slices, slices);
+                    CHECK_EQ(info.slice_count, slices);
                     CHECK_EQ(info.slice_slots, each);
                     for (uint32_t s = 0; s < slices; s++) {
                         uint32_t filled = info.image.shape[0] <= s * each ?
                                               0 :
                                               (uint32_t)bzi_min(each, (uint64_t)info.image.shape[0] - s * each);
-                        const void *data = info.slice_data[s];
+                        const void *data = info.slices[s];
                         CHECK(s > 0 || data == info.image.data);
                         CHECK(own || (uintptr_t)info.image.data % 64 == 0);
                         if (own)

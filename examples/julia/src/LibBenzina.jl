@@ -165,9 +165,9 @@ bzna_loader_close(loader::Ptr{bzna_loader}) =
 bzna_loader_next(loader::Ptr{bzna_loader}, timeout_ns::Int64, batch::Ptr{Ptr{bzna_batch}}, err::Ptr{bzna_error}) =
     @gcsafe @ccall libbenzina.bzna_loader_next(loader::Ptr{bzna_loader}, timeout_ns::Int64, batch::Ptr{Ptr{bzna_batch}},
                                                err::Ptr{bzna_error})::bzna_status
-bzna_loader_set_batches(loader, epoch, indices, count, sizes, batch_count, err) =
-    @ccall libbenzina.bzna_loader_set_batches(loader::Ptr{bzna_loader}, epoch::UInt64, indices::Ptr{UInt64}, count::UInt64,
-                                              sizes::Ptr{UInt32}, batch_count::UInt64, err::Ref{bzna_error})::bzna_status
+bzna_loader_set_batches(loader, epoch, indices, index_count, sizes, size_count, err) =
+    @ccall libbenzina.bzna_loader_set_batches(loader::Ptr{bzna_loader}, epoch::UInt64, indices::Ptr{UInt64}, index_count::UInt64,
+                                              sizes::Ptr{UInt32}, size_count::UInt64, err::Ref{bzna_error})::bzna_status
 bzna_formats_weighted_give(loader, dataset, weights, epoch, err) =
     @ccall libbenzina_formats.bzna_formats_weighted_give(loader::Ptr{bzna_loader}, dataset::Ptr{bzna_dataset},
                                                          weights::Ref{bzna_formats_weights}, epoch::UInt64,

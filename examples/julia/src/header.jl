@@ -633,18 +633,21 @@ end
 # thread by default: raise read.threads if read calculates much or waits long. Without pictures, decoder threads read.
 mutable struct bzna_provider
     struct_size::UInt32
-    field_count::UInt32
+    reserved0::UInt32
     user::Ptr{Cvoid}
     count::UInt64
     fields::Ptr{bzna_provider_field}
+    field_count::UInt32
+    reserved1::UInt32
     max_bytes::UInt64
     read::Ptr{Cvoid}
     locate::Ptr{Cvoid}
     places::Ptr{bzna_place}
     files::Ptr{Cstring}
     file_count::UInt64
-    class_names::Ptr{Cstring}
-    class_count::UInt64
+    classes::Ptr{Cstring}
+    class_count::UInt32
+    reserved2::UInt32
     fingerprint::UInt64
     close::Ptr{Cvoid}
     kind::Cstring
@@ -1084,7 +1087,7 @@ mutable struct bzna_batch_info
     image::bzna_tensor
     layout::UInt32
     last_of_epoch::UInt32
-    slices::UInt32
+    operation_views::UInt32
     on_loan::UInt32
     epoch::UInt64
     batch::UInt64
@@ -1095,9 +1098,9 @@ mutable struct bzna_batch_info
     stream::Ptr{Cvoid}
     operations::Ptr{bzna_drawn}
     operation_counts::Ptr{UInt32}
-    operation_views::UInt32
+    slices::Ptr{Ptr{Cvoid}}
+    slice_count::UInt32
     slice_slots::UInt32
-    slice_data::Ptr{Ptr{Cvoid}}
     bzna_batch_info() = new()
 end
 
@@ -1201,8 +1204,10 @@ end
 # The settings of a writer. Zero is the default of every member.
 mutable struct bzna_writer_config
     struct_size::UInt32
-    class_count::UInt32
+    reserved0::UInt32
     classes::Ptr{Cstring}
+    class_count::UInt32
+    reserved1::UInt32
     queue_bytes::UInt64
     reserved::NTuple{4,UInt64}
     bzna_writer_config() = new()
@@ -1224,10 +1229,10 @@ mutable struct bzna_writer_sample
     image::Ptr{bzna_image}
     thumb::Ptr{bzna_image}
     target::Int64
-    has_target::UInt32
-    field_count::UInt32
     name::Cstring
     fields::Ptr{bzna_field_value}
+    field_count::UInt32
+    has_target::UInt32
     reserved::NTuple{2,UInt64}
     bzna_writer_sample() = new()
 end

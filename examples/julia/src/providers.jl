@@ -48,7 +48,7 @@ function from_arrays(images::AbstractVector{Vector{UInt8}}, labels::Union{Nothin
             provider.count, provider.fields, provider.field_count = length(pictures), pointer(fields), length(fields)
             provider.places = pointer(places)
             if !isempty(class_pointers)
-                provider.class_names, provider.class_count = pointer(class_pointers), length(class_pointers)
+                provider.classes, provider.class_count = pointer(class_pointers), length(class_pointers)
             end
             bzna_dataset_open_provider(context, provider, config.dataset, out, err)
         end
@@ -163,7 +163,7 @@ function from_samples(samples; kinds = NamedTuple(), classes = nothing, fingerpr
             provider.user, provider.fingerprint = pointer_from_objref(box), fingerprint
             provider.read = @cfunction(bzna_provider_read, Int32, (Ptr{Cvoid}, UInt64, UInt32, Ptr{Cvoid}, UInt64, Ptr{UInt64}, Ptr{bzna_error}))
             if !isempty(class_pointers)
-                provider.class_names, provider.class_count = pointer(class_pointers), length(class_pointers)
+                provider.classes, provider.class_count = pointer(class_pointers), length(class_pointers)
             end
             # Nothing is to be closed: the box is collected when nobody can call it any more.
             GC.@preserve fields class_pointers bzna_dataset_open_provider(context, provider, config.dataset, out, err)

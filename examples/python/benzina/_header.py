@@ -98,9 +98,10 @@ image_info: u32 struct_size, codec, fourcc, width, height, frame_width, frame_he
 provider_field: str name; u32 kind, located, codec, width, height, channels, layout, reserved0; u64 offset,
     reserved[2]
 place: ptr data; u64 offset, size, file
-provider: u32 struct_size, field_count; ptr user; u64 count; ptr fields; u64 max_bytes; provider_read_fn read;
-    provider_locate_fn locate; ptr places, files; u64 file_count; ptr class_names; u64 class_count, fingerprint;
-    close_fn close; str kind; u64 size_bytes; provider_unpack_fn unpack; u64 reserved[2]
+provider: u32 struct_size, reserved0; ptr user; u64 count; ptr fields; u32 field_count, reserved1; u64 max_bytes;
+    provider_read_fn read; provider_locate_fn locate; ptr places, files; u64 file_count; ptr classes; u32
+    class_count, reserved2; u64 fingerprint; close_fn close; str kind; u64 size_bytes; provider_unpack_fn unpack;
+    u64 reserved[2]
 picture: u32 struct_size, depth, width, height, crop_x, crop_y, frame_width, frame_height, chroma_shift_x,
     chroma_shift_y, chroma_left, chroma_top; color color; ptr plane[3]; i64 pitch[3]; u32 orientation, step[3]
 random: u32 key[2], counter[4], block[4], used, reserved0
@@ -148,9 +149,9 @@ loader_config: u32 struct_size, reserved0; loader_output output; loader_outputs 
     loader_decode decode; loader_errors errors; loader_pipeline pipeline; loader_augment augment
 tensor: u32 struct_size, dtype; device device; u32 dimensions, reserved0; i64 shape[6]; ptr data; u64 bytes; char
     name[32]; u64 reserved[4]
-batch_info: u32 struct_size, count, failed, replaced; tensor image; u32 layout, last_of_epoch, slices, on_loan; u64
-    epoch, batch, position; ptr targets, indices, status, stream, operations, operation_counts; u32 operation_views,
-    slice_slots; ptr slice_data
+batch_info: u32 struct_size, count, failed, replaced; tensor image; u32 layout, last_of_epoch, operation_views,
+    on_loan; u64 epoch, batch, position; ptr targets, indices, status, stream, operations, operation_counts, slices;
+    u32 slice_count, slice_slots
 loader_info: u32 struct_size, decoder; tensor image; u32 layout, sessions, threads, reader_threads,
     batches_in_flight, read_ahead; u64 samples_per_epoch, batches_per_epoch; char decoder_name[64],
     decoder_reason[128], image_field[32], image_field_reason[96]
@@ -163,10 +164,10 @@ statistics: u32 struct_size, limiting_stage; stage_statistics stage[4]; u64 samp
 loader_state: u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order,
     check; u64 pixels, list, reserved[6]
 sink: u32 struct_size, reserved0; ptr user; write_at_fn write_at; close_fn close
-writer_config: u32 struct_size, class_count; ptr classes; u64 queue_bytes, reserved[4]
+writer_config: u32 struct_size, reserved0; ptr classes; u32 class_count, reserved1; u64 queue_bytes, reserved[4]
 field_value: u32 struct_size, kind; str name; ptr data; u64 size
-writer_sample: u32 struct_size, split; ptr image, thumb; i64 target; u32 has_target, field_count; str name; ptr
-    fields; u64 reserved[2]
+writer_sample: u32 struct_size, split; ptr image, thumb; i64 target; str name; ptr fields; u32 field_count,
+    has_target; u64 reserved[2]
 records: u32 struct_size, data_type, layout, width, height, channels; u64 header_bytes, stride, data_offset,
     label_offset; u32 label_type; f32 scale, bias; u32 reserved0
 formats_config: u32 struct_size, reserved0; ptr dataset; str pairs, extensions, list; ptr records; u64 hold_bytes

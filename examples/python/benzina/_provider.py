@@ -332,6 +332,6 @@ def callbacks_of(samples: Any) -> Any:
         kept.append(paths)
     if samples.classes is not None:
         names = (ctypes.c_char_p * len(samples.classes))(*[arg.text("classes", name) for name in samples.classes])
-        provider.class_names, provider.class_count = ctypes.addressof(names), len(names)
+        provider.classes, provider.class_count = ctypes.addressof(names), len(names)
         kept.append(names)
     return provider, key, kept

@@ -1281,7 +1281,7 @@ impl Batch {
     fn elements(&self, dtype: Dtype) -> usize {
         let device = self.device();
         assert!(device == Device::Cpu, "the batch is on {device:?}: open the loader with Device::Cpu, or take device_image()");
-        assert!(self.dtype() == dtype && self.info.slices == 1, "the batch is not one block of {dtype:?}, but of {:?}", self.dtype());
+        assert!(self.dtype() == dtype && self.info.slice_count == 1, "the batch is not one block of {dtype:?}, but of {:?}", self.dtype());
         self.views() * self.shape().iter().product::<usize>()
     }
 

@@ -109,7 +109,7 @@ pub trait Provider: Send + Sync {
     }
 
     /// The names of targets 0, 1, .... Asked once.
-    fn class_names(&self) -> Vec<String> {
+    fn classes(&self) -> Vec<String> {
         Vec::new()
     }
 
@@ -260,7 +260,7 @@ pub(crate) fn open<P: Provider + 'static, T>(provider: P, open: impl FnOnce(&raw
     let fields: Vec<_> = fields.iter().zip(&names).map(|(of, name)| field(name.as_ptr(), of)).collect();
     let paths = provider.files().iter().map(|path| c_path(path)).collect::<Result<Vec<CString>>>()?;
     let files: Vec<_> = paths.iter().map(|path| path.as_ptr()).collect();
-    let class_names = provider.class_names().iter().map(|name| c_string(name)).collect::<Result<Vec<CString>>>()?;
+    let class_names = provider.classes().iter().map(|name| c_string(name)).collect::<Result<Vec<CString>>>()?;
     let classes: Vec<_> = class_names.iter().map(|name| name.as_ptr()).collect();
     let (count, max_bytes, fingerprint) = (provider.count(), provider.max_bytes(), provider.fingerprint());
     let whole = raw::bzna_provider {
@@ -275,7 +275,7 @@ pub(crate) fn open<P: Provider + 'static, T>(provider: P, open: impl FnOnce(&raw
         locate: Some(locate::<P>),
         files: if files.is_empty() { std::ptr::null() } else { files.as_ptr() },
         file_count: files.len() as u64,
-        class_names: if classes.is_empty() { std::ptr::null() } else { classes.as_ptr() },
+        classes: if classes.is_empty() { std::ptr::null() } else { classes.as_ptr() },
         class_count: classes.len() as u64,
         close: Some(close::<P>),
         ..Default::default()
@@ -318,7 +318,7 @@ mod tests {
             Ok(())
         }
 
-        fn class_names(&self) -> Vec<String> {
+        fn classes(&self) -> Vec<String> {
             vec!["cat".into(), "dog".into()]
         }
     }
@@ -330,7 +330,7 @@ mod tests {
             let fields = unsafe { crate::slice_of(raw.fields, raw.field_count as usize) };
             assert_eq!(fields.iter().map(|field| field.kind).collect::<Vec<_>>(), [1, 2, 3]);
             assert_eq!((fields[0].codec, fields[0].width, fields[0].layout), (raw::BZNA_CODEC_RAW, 2, raw::BZNA_LAYOUT_NHWC));
-            assert_eq!(unsafe { std::ffi::CStr::from_ptr(*raw.class_names.add(1)) }, c"dog");
+            assert_eq!(unsafe { std::ffi::CStr::from_ptr(*raw.classes.add(1)) }, c"dog");
             // Without alignment, as C may have it.
             let value = |index: u64, field: u32, capacity: usize| {
                 let mut room = vec![std::mem::MaybeUninit::<u8>::uninit(); capacity + 1];

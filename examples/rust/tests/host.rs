@@ -343,7 +343,7 @@ impl Provider for Drawn {
         Ok(())
     }
 
-    fn class_names(&self) -> Vec<String> {
+    fn classes(&self) -> Vec<String> {
         vec!["ant".into(), "bee".into()]
     }
 
