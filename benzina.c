@@ -1,7 +1,8 @@
 /* benzina.c - the library in one file. Read benzina.h first: its opening comment is the manual.             MIT license
  *
  * The file has eight parts, and the parts have rooms. A room calls only rooms above it; there are no forward
- * declarations, so the compiler enforces that.
+ * declarations, so the compiler enforces that. A function that returns 1 if something is so returns 0 otherwise, and
+ * one that returns 0 if it fails returns 1 otherwise.
  *
  * GROUND
  *       1  limits            named constants, each with its reason
@@ -149,7 +150,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 #define BZI_PRINTF(text, first) BZNA_ATTRIBUTE(format(printf, text, first))
 #define BZI_MAYBE_UNUSED BZNA_ATTRIBUTE(unused)             /* not every build uses it */
-#define BZI_COLD BZNA_ATTRIBUTE(cold)                       /* runs seldom: small rather than fast, with what it calls */
+#define BZI_COLD BZNA_ATTRIBUTE(cold)                       /* runs seldom: small, not fast, with what it calls */
 #if defined(__GNUC__) || defined(__clang__)
 #  define BZI_PREFETCH(address) __builtin_prefetch(address) /* it will be read soon */
 #else
@@ -16604,15 +16605,15 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  *
  * Readers fetch samples in the planned order. Workers decode each sample, and warp it into the slot that the plan gave
  * it. bzna_loader_next lends out finished batches in order, whatever the order in which samples are completed. With
- * NVDEC, readers hand samples to the device's pool. Its engines (a thread and a session each) serve all loaders of the
- * context. A sample that NVDEC cannot decode goes on to the loader's workers.
+ * NVDEC, readers hand samples to the device's pool, whose engines (a thread and a session each) serve all loaders of
+ * the context. A sample that NVDEC cannot decode goes on to the loader's workers.
  *
  * PARTS
  *   setup      the config, and what follows from it: what batches have, and where they lie. It does not change
  *   queues     which sample comes next, what threads hand to each other, and what is asked of them; the lock is in it
  *
- * Functions get the parts that they need. What reads, decodes or warps a sample has its setup and its queues. Opening,
- * closing and the consumer's calls have the loader as a whole.
+ * What reads, decodes or warps a sample has its setup and its queues. Opening, closing and the consumer's calls have
+ * the loader as a whole.
  *
  * LOCKS
  *   mark   lock           guards                                    held across                 taken while holding
@@ -16620,15 +16621,15 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  *                                                                   read, a decode, user code
  *   (P)    pool->mutex    the queue of samples for the engines      bookkeeping only            nothing, or (L)
  *
- * The pool's lock may be taken while a loader's is held, never the other way round.
+ * A comment of a function that ends with a mark says that the function is called, and returns, with that lock held.
  *
  * ENTRIES
  * A loader has a table of entries. An entry stands for a run: slots side by side in one batch, whose samples are read
  * together and then worked on together, and the memory that they lie in. A run has many small samples, so that threads
  * wake for a run and not for each sample. A large sample is a run by itself, and so is a sample for the pool. What is
- * known of a single sample is in its slot of the batch, the item. Any empty entry can be used next, so a batch may have
- * more runs than there are entries. An entry's ticket is its place in the plan. Who takes an entry takes the one with
- * the lowest ticket. The states of an entry, who may change it and its items then, and how it gets to another state:
+ * known of a single sample is in its slot of the batch, the item. A batch may have more runs than there are entries,
+ * since any empty entry can be used next. An entry's ticket is its place in the plan, and the lowest ticket is taken
+ * first. The states of an entry, who may change it and its items then, and how it gets to another state:
  *
  *   state     it is in           changed by     next
  *   EMPTY     its list           nobody         READING: bzi_plan_run gives it slots, bzi_hand_work takes it
@@ -16641,16 +16642,16 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  *             an engine's hands  that thread    EMPTY or PLANNED: bzi_entry_leave; FULL: bzi_engine_refuse, for
  *                                               software
  *
- * Only bzi_entry_move changes the state, under the lock. FULL and PLANNED become EMPTY if they are thrown away
- * (bzi_loader_seek), and so does POOL if no engine has the entry (bzi_pool_withdraw). An engine takes an entry from
- * the queue under (P) alone. Only the worker or engine that has an entry writes its slots.
+ * Only bzi_entry_move changes the state, under the lock. What is thrown away becomes EMPTY: FULL and PLANNED entries
+ * (bzi_loader_seek), and those of the pool that no engine has (bzi_pool_withdraw). An engine takes an entry from the
+ * queue under (P) alone. Only the worker or engine that has an entry writes its slots.
  *
  * A thread ends each slot of its entry by itself, or several at once: the slot is written, or it is to be read again,
  * as a sample of its own or with another one in its place. After the last of them bzi_entry_leave plans the entry once
- * more, with its ticket, for the slots that are to be read again. If there are none, the entry is empty.
+ * more, with its ticket, for the slots that are to be read again, or empties it.
  *
  * Nobody waits with an entry in hand. One that is to be read later is PLANNED, which says when it may be read, or how
- * much memory it waits for. Those are read before new ones. While one waits for memory, no later one gets any, and the
+ * much memory it waits for, and is read before new ones. While one waits for memory, no later one gets any, and the
  * memory of those that are empty or planned can be freed for it, so what was read before it comes to its end and leaves
  * its memory, too.
  *
@@ -16671,16 +16672,14 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  *   device   free -> filling -> ready -> on loan -> retiring -> free
  *
  * Retiring means released, but GPU work that the consumer enqueued may still read the batch. A thread of its own waits
- * for that work, batch by batch in the order of release. A reset does not wait for it. Closing does.
+ * for that work, batch by batch in the order of release. Closing waits for it, too, but a reset does not.
  *
  * HYBRID DECODING
  * With decode.hybrid, a worker takes an entry from the pool's queue if the consumer waits, no batch is ready, and more
  * entries wait there than engines can begin. It does so only for kinds of pictures that have passed their self-check,
- * so the pixels are the same. Decoders may differ about damage, so neither has the last word on what it finds damaged:
- *   - A picture that NVDEC finds damaged goes to a worker, and what software makes of it counts.
- *   - A picture that a worker has taken, and that software finds damaged, goes back to the pool, for engines only. If
- *     NVDEC finds it damaged, too, it goes to a worker, as above.
- * So a sample has the same pixels and status whoever was first.
+ * so the pixels are the same. Decoders may differ about damage. So a picture that NVDEC finds damaged goes to a worker,
+ * and what software makes of it counts. One that a worker has taken, and software finds damaged, goes back to the pool,
+ * for engines only, and from there as above. So a sample has the same pixels and status whoever was first.
  *
  * INTERRUPTS
  * Stop, reset, restore and close let readers and workers finish the sample at hand and keep them from taking another.
@@ -16688,8 +16687,7 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * STREAMS
  * On the device, slots are written by lanes: the streams of engines and of workers.
  *   - A batch has an event for each lane, recorded after the lane's last write. The consumer's stream waits for it.
- *   - A batch has one event that its release records on the consumer's stream. The thread for retiring batches waits
- *     for it.
+ *   - A batch has one event that its release records on the consumer's stream. The retiring thread waits for it.
  *   - Decode streams never wait on consumer streams, nor do engines and workers: a session has few surfaces, and its
  *     stream frees them, so a slow consumer must not hold that up.
  *
@@ -17152,24 +17150,23 @@ struct bzna_loader {
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
-/* Returns the offset of a view of a slot in the data of a batch with so many slots. In an output, all slots of the
- * first view come first, then those of the next view. */
+/* Returns the offset of a view of a slot in a batch's data: in an output, all slots of the first view come first. */
 static uint64_t bzi_view_at(const bzi_view *view, uint32_t slots, uint32_t slot)
 {
     return view->output->offset + ((uint64_t)view->number * slots + slot) * view->output->picture_bytes;
 }
 
-/* Returns where a view of a slot lies in a batch. If a batch has several slices, there is one view. */
+/* A batch with several slices has one view. */
 static uint8_t *bzi_batch_slot(const bzna_batch *batch, const bzi_view *view, uint32_t slot)
 {
     const uint32_t each = batch->setup->slice_slots;
     return batch->slices[slot / each] + bzi_view_at(view, batch->slots, slot % each);
 }
 
-/* Returns the number of the first tensor: 1 if batches have no pictures, because tensor 0 is the pictures. */
+/* Returns 1 if batches have no pictures, which are tensor 0; else 0. */
 static uint32_t bzi_setup_first_tensor(const bzi_setup *setup) { return setup->slot_bytes ? 0 : 1; }
 
-/* Finds a tensor by its name. Returns its number, or setup->tensor_end if there is none. */
+/* Returns the number of the tensor with a name, or setup->tensor_end. */
 static uint32_t bzi_setup_find_tensor(const bzi_setup *setup, const char *name)
 {
     uint32_t number = bzi_setup_first_tensor(setup);
@@ -17189,8 +17186,7 @@ static const struct {
     [BZNA_DTYPE_UINT64] = { 1, 8 },
 };
 
-/* Adds a tensor. Fails if another one has its name.
- *   shape   what a slot has: so many dimensions, before the one of them that then counts slots */
+/* Adds a tensor. Fails if another one has its name. shape: of a slot, before the dimension that then counts slots. */
 static bzna_status bzi_setup_add_tensor(bzi_setup *setup, const char *name, uint32_t dtype, const int64_t *shape,
                                         uint32_t dimensions, uint32_t axis, bzna_error *err)
 {
@@ -17211,7 +17207,7 @@ static bzna_status bzi_setup_add_tensor(bzi_setup *setup, const char *name, uint
     return BZNA_OK;
 }
 
-/* Adds the tensor of an output. It has neither name nor bytes if batches have no pictures. */
+/* Without pictures, the tensor of an output has neither name nor bytes. */
 static bzna_status bzi_setup_add_output(bzi_setup *setup, const bzi_output *output, bzna_error *err)
 {
     const bzna_output *o = &output->shape;
@@ -17233,7 +17229,7 @@ static bzna_status bzi_setup_add_output(bzi_setup *setup, const bzi_output *outp
     return BZNA_OK;
 }
 
-/* Describes a tensor of a batch with so many slots, but sets no data. */
+/* Describes a tensor of a batch with so many slots, without its data. */
 static void bzi_tensor_describe(const bzi_tensor *tensor, uint64_t slots, bzna_tensor *out)
 {
     *out = tensor->one;
@@ -17253,12 +17249,12 @@ static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tens
                                        batch->columns[number - BZI_TENSORS];
 }
 
-/* Returns 1 in a child process of the one that opened the loader, else 0. The child has none of the loader's threads,
- * and the lock may be held by one of them. */
+/* Returns 1 in a child process of the one that opened the loader: threads are not there, and one of them may have held
+ * the lock. */
 static int bzi_loader_forked(const bzna_loader *loader) { return loader->setup.process != bzi_os_process(); }
 
-/* Returns 1 if a coded picture is a JPEG that NVDEC decodes, else 0. This depends only on the file and on what was
- * known when the loader was opened, not on how busy a decoder is, so that every run gives the same pixels. */
+/* Returns 1 if NVDEC decodes a JPEG. This depends only on the file and on what was known at open, not on how busy a
+ * decoder is, so that every run gives the same pixels. */
 static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const bzi_format *format)
 {
     const bzna_codec_info *limits = &setup->jpeg;
@@ -17274,13 +17270,13 @@ static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const
  *
  * The table of entries, and what follows from their states. */
 
-/* Returns 1 if stop, pause or quit was requested, else 0. Then no thread takes an item. With the lock held. */
+/* Returns 1 if stop, pause or quit was requested: no thread takes an item. (L) */
 static int bzi_queues_interrupted(const bzi_queues *queues)
 {
     return queues->quit || queues->paused || queues->stopped;
 }
 
-/* Brings starved_ns up to date. This is called before an entry goes to the pool or leaves it. With the lock held. */
+/* Brings starved_ns up to date, before an entry goes to the pool or leaves it. (L) */
 static void bzi_queues_count_starved(bzi_queues *queues)
 {
     const uint32_t in_pool = queues->entries[BZI_ENTRY_POOL].count;
@@ -17291,7 +17287,7 @@ static void bzi_queues_count_starved(bzi_queues *queues)
     queues->pool_ns = now;
 }
 
-/* Ends a loader that cannot go on. Every call of next returns the first such error. With the lock held. */
+/* Ends a loader that cannot go on. Every call of next returns the first such error. (L) */
 static void bzi_queues_break(bzi_queues *queues, const bzna_error *err)
 {
     if (queues->poison.status == BZNA_OK)
@@ -17300,7 +17296,7 @@ static void bzi_queues_break(bzi_queues *queues, const bzna_error *err)
 
 /* --- Entries --- */
 
-/* Puts an entry into a list, behind another one. before: NULL: it becomes the first. */
+/* Puts an entry behind another one of a list; before: NULL: it becomes the first. */
 static void bzi_entries_add(bzi_entries *list, bzi_entry *entry, bzi_entry *before)
 {
     bzi_entry *next = before ? before->next : list->first;
@@ -17319,7 +17315,7 @@ static void bzi_entries_remove(bzi_entries *list, const bzi_entry *entry)
     list->count--;
 }
 
-/* Changes the state of an entry. Pre: it is not in the pool's queue. With the lock held. */
+/* Changes an entry's state. Pre: it is not in the pool's queue. (L) */
 static void bzi_entry_move(bzi_entry *entry, uint32_t state)
 {
     bzi_queues *queues = entry->queues;
@@ -17350,8 +17346,8 @@ static void bzi_entry_move(bzi_entry *entry, uint32_t state)
     to->memory += entry->bytes.capacity;
 }
 
-/* Ends so many slots of an entry for the thread that has it. After the last one, those that are to be read again are
- * planned; if there are none, the entry is empty. With the lock held. */
+/* Ends so many slots of an entry. After the last one, those that are to be read again are planned; without any, the
+ * entry is empty. (L) */
 static void bzi_entry_leave(bzi_entry *entry, uint32_t slots)
 {
     entry->left -= slots;
@@ -17362,17 +17358,16 @@ static void bzi_entry_leave(bzi_entry *entry, uint32_t slots)
     bzi_entry_move(entry, entry->left ? BZI_ENTRY_PLANNED : BZI_ENTRY_EMPTY);
 }
 
-/* Returns the new moving average of a value for one sample, where a run of `count` samples has that sum. The newest run
- * has a weight of one quarter. The result is never 0, since 0 means that nothing was measured. */
+/* Returns the new moving average of a value for one sample, after a run of `count` samples with that sum, which has a
+ * weight of one quarter. It is never 0, which means that nothing was measured. */
 static uint64_t bzi_pace_mean(uint64_t mean, uint64_t sum, uint32_t count)
 {
     const uint64_t now = sum / count + 1;
     return mean ? (3 * mean + now) / 4 : now;
 }
 
-/* Returns how many samples the next run has. A run is about BZI_RUN_BYTES long, or takes about BZI_RUN_NS to read or to
- * work on, whichever is less. That is enough to wake a thread for, and leaves work for other threads. Until the times
- * were measured, a run has one sample. */
+/* Returns how many samples the next run has: about BZI_RUN_BYTES, or BZI_RUN_NS of reading or work, whichever is less.
+ * That is enough to wake a thread for, and leaves work for others. It is 1 until the times were measured. */
 static uint32_t bzi_queues_run_length(const bzi_queues *queues)
 {
     const bzi_pace *pace = &queues->pace;
@@ -17383,8 +17378,8 @@ static uint32_t bzi_queues_run_length(const bzi_queues *queues)
     return (uint32_t)bzi_min(queues->run_most, 1 + bzi_min(BZI_RUN_BYTES / (pace->bytes + 1), BZI_RUN_NS / longer));
 }
 
-/* Returns 1 if no more should be read ahead now, else 0: enough waits for workers. Once that is so, it stays until half
- * of that is gone, so that readers find much to do when they are woken. With the lock held. */
+/* Returns 1 if enough waits for workers, so that no more should be read ahead. That then stays so until half of it is
+ * gone: readers find much to do when they are woken. (L) */
 static int bzi_queues_is_full(bzi_queues *queues)
 {
     const bzi_entries *full = &queues->entries[BZI_ENTRY_FULL];
@@ -17405,7 +17400,7 @@ static uint32_t bzi_queues_count(const bzi_queues *queues, uint32_t state)
     return count;
 }
 
-/* Returns the first planned entry that waits for memory, or NULL. With the lock held. */
+/* Returns the first planned entry that waits for memory, or NULL. (L) */
 static const bzi_entry *bzi_queues_first_short(const bzi_queues *queues)
 {
     const bzi_entry *entry = queues->entries[BZI_ENTRY_PLANNED].first;
@@ -17415,9 +17410,9 @@ static const bzi_entry *bzi_queues_first_short(const bzi_queues *queues)
     return entry;
 }
 
-/* Returns the first planned entry that can be read now. Returns NULL if there is none, with the time when one can be
- * read, UINT64_MAX if no time is known. One that waits for memory has it if that fits under the common ceiling once the
- * memory of entries that are empty or planned is freed. With the lock held. */
+/* Returns the first planned entry that can be read now, or NULL, with the time when one can be read, UINT64_MAX if none
+ * is known. One that waits for memory has it if that fits under the common ceiling once entries that are empty or
+ * planned have none. (L) */
 static bzi_entry *bzi_queues_find_planned(const bzi_queues *queues, uint64_t *when)
 {
     const bzi_entries *planned = &queues->entries[BZI_ENTRY_PLANNED];
@@ -17443,7 +17438,7 @@ static bzi_entry *bzi_queues_find_planned(const bzi_queues *queues, uint64_t *wh
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room but bzi_entry_plan are called with the loader's lock held. */
 
-/* Appends a batch to a list, and sets its state. */
+/* Appends a batch to a list, in a state. */
 static void bzi_batches_add(bzi_batches *list, bzna_batch *batch, uint32_t state)
 {
     *(list->last ? &list->last->next : &list->first) = batch;
@@ -17462,18 +17457,15 @@ static bzna_batch *bzi_batches_take(bzi_batches *list)
     return batch;
 }
 
-/* The plan may take the batch again. The batch comes from one of these states:
- *   - new or on loan, if nothing on the device reads it;
- *   - retiring, when nothing reads it any more;
- *   - filling or ready, when a reset discards what is planned. */
+/* The plan may take the batch again. It is new or on loan, and nothing on the device reads it; or retiring, and nothing
+ * reads it any more; or filling or ready, and a reset discards what is planned. */
 static void bzi_batch_to_free(bzna_batch *batch)
 {
     bzi_batches_add(&batch->queues->free_batches, batch, BZI_BATCH_FREE);
     batch->has_release = 0;
 }
 
-/* From ready: the batch becomes the consumer's, and holds a reference to the loader. A state that is saved from now on
- * continues after this batch. */
+/* From ready: the batch is the consumer's, and refers to the loader. A state that is saved now continues after it. */
 static void bzi_batch_to_loan(bzna_batch *batch)
 {
     batch->state = BZI_BATCH_ON_LOAN;
@@ -17484,7 +17476,7 @@ static void bzi_batch_to_loan(bzna_batch *batch)
 }
 
 /* From on loan: the batch was released, but GPU work may still read it. From new: work on the consumer's stream may
- * still use the memory that the batch was given. In either case a thread waits for that work. */
+ * still use its memory. A thread waits for that work. */
 static void bzi_batch_to_retiring(bzna_batch *batch)
 {
     bzi_batches_add(&batch->queues->retiring, batch, BZI_BATCH_RETIRING);
@@ -17520,7 +17512,7 @@ static void bzi_plan_share_list(bzi_shard *shard, const bzi_sequence *list)
     shard->first = bzi_search_above(list->ends, list->batch_count, sizeof *list->ends, shard->start);
 }
 
-/* Finds the list of the epoch being planned, if the caller gives those. Returns 1, or 0 if it was not given yet. */
+/* Finds the list of the epoch being planned, if the caller gives those. Returns 0 if it was not given yet. */
 static int bzi_plan_list(bzi_plan *plan)
 {
     bzi_order *order = &plan->order;
@@ -17537,8 +17529,8 @@ static int bzi_plan_list(bzi_plan *plan)
     return 1;
 }
 
-/* Moves past epochs that have no batch left. Returns 1 if a batch is left to plan. Returns 0 if none is, or if the next
- * epoch waits for its list. Only the first epoch can be empty, because a plan or a list without batches is refused. */
+/* Moves past epochs that have no batch left. Returns 0 if none has, or if the next one waits for its list. Only the
+ * first epoch can be empty, because a plan or a list without batches is refused. */
 static int bzi_plan_has_batch(bzi_plan *plan)
 {
     while (plan->epoch < plan->end_epoch && bzi_plan_list(plan) &&
@@ -17547,8 +17539,7 @@ static int bzi_plan_has_batch(bzi_plan *plan)
     return plan->epoch < plan->end_epoch && bzi_plan_list(plan);
 }
 
-/* Returns 1 if slots of a batch can be given to an entry now. Returns 0 if the plan has no more batches, no batch is
- * free, or the batch would never be delivered. */
+/* Returns 1 if slots can be given to an entry: the plan has more batches, one is free, and it will be delivered. */
 static int bzi_plan_can_go_on(bzi_queues *queues)
 {
     return queues->open ||
@@ -17590,7 +17581,7 @@ static void bzi_plan_batch(bzi_queues *queues)
     queues->next_slot = 0;
 }
 
-/* Finds the sample at the item's position, and clears what an earlier sample has left in the item. */
+/* Finds the sample at the item's position, and clears what an earlier one has left. */
 static void bzi_plan_sample(bzi_item *item)
 {
     item->index = bzi_order_at(&item->batch->order, item->position);
@@ -17603,7 +17594,7 @@ static void bzi_plan_sample(bzi_item *item)
     item->batch->indices[item->slot] = item->index;
 }
 
-/* Locates an item's sample. Returns 1 if it lies in a file, and may be read, else 0. */
+/* Locates an item's sample. Returns 1 if it lies in a file, and may be read. */
 static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
 {
     bzna_error ignored;
@@ -17622,7 +17613,7 @@ static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_ima
     return bzi_container_image(item->container, &sample, &item->setup->picks[number], image, err);
 }
 
-/* Returns 1 if an item that was read has a picture for which this build has no decoder but NVDEC, else 0. */
+/* Returns 1 if nothing but NVDEC decodes a picture of an item that was read. */
 static int bzi_item_lacks_decoder(const bzi_item *item)
 {
     bzi_image image;
@@ -17637,8 +17628,8 @@ static int bzi_item_lacks_decoder(const bzi_item *item)
 /* Returns the first of an entry's items. The others follow it. */
 static bzi_item *bzi_entry_items(const bzi_entry *entry) { return &entry->batch->items[entry->slot]; }
 
-/* Gives the next slots of a batch to an empty entry, at most so many, and returns it. Returns NULL if there is nothing
- * to plan now. Pre: an entry is empty. */
+/* Gives the next slots of a batch, at most so many, to an empty entry, and returns it; NULL if there is nothing to plan
+ * now. Pre: an entry is empty. */
 static bzi_entry *bzi_plan_run(bzi_queues *queues, uint32_t most)
 {
     bzi_entry *entry = queues->entries[BZI_ENTRY_EMPTY].first;
@@ -17661,8 +17652,7 @@ static bzi_entry *bzi_plan_run(bzi_queues *queues, uint32_t most)
     return entry;
 }
 
-/* Finds the sample of each slot of a new entry. Without the lock: the order of a batch stays as it is until the batch
- * is filled. */
+/* Finds the samples of a new entry. Without the lock: a batch's order stays as it is until the batch is filled. */
 static void bzi_entry_plan(bzi_entry *entry)
 {
     const bzna_batch *batch = entry->batch;
@@ -17684,8 +17674,8 @@ static void bzi_entry_plan(bzi_entry *entry)
 /* --- The pool's queue --- */
 
 /* Looks after threads, unless somebody has within the last BZI_LOOK_NS. If BZI_LOOKS looks in a row see one in the same
- * call of the driver, the device hangs: no calls are made any more, and threads end, but for those that are in a call.
- * They are left alone. With the lock held that guards the watches. Returns 0, or 1 if the device hangs.
+ * call of the driver, the device hangs: no more calls are made, and threads end, but those in a call are left alone.
+ * Returns 1 if so. With the lock of the watches held.
  *   closes   1: the threads are to end. A patient one that does not is left alone, too, and the device goes on */
 static int bzi_watches_look(bzi_watches *watches, bzi_device *device, int closes)
 {
@@ -17713,7 +17703,7 @@ static int bzi_watches_look(bzi_watches *watches, bzi_device *device, int closes
     return bzi_device_is_hung(device);
 }
 
-/* Looks after the engines. Returns 0, or 1 if the device hangs. *over: 1 if no engine touches an entry any more. */
+/* Looks after the engines. Returns 1 if the device hangs. *over: 1 if no engine touches an entry any more. */
 static int bzi_pool_look(bzi_pool *pool, int *over)
 {
     int hangs;
@@ -17727,8 +17717,8 @@ static int bzi_pool_look(bzi_pool *pool, int *over)
     return hangs;
 }
 
-/* Queues an item's entry for the engines: last, or first if a worker gives it back. Returns 1, or 0 if no engine is
- * left. Pre: it is the only item of its entry. With the loader's lock held. */
+/* Queues an item's entry, which has no other, for the engines: last, or first if a worker gives it back. Returns 0 if
+ * no engine is left. (L) */
 static int bzi_pool_submit(bzi_pool *pool, const bzi_item *item)
 {
     bzi_entry *entry = item->entry;
@@ -17748,9 +17738,7 @@ static int bzi_pool_submit(bzi_pool *pool, const bzi_item *item)
 }
 
 /* Finds an entry of a loader that a worker may take from the engines: behind as many as those can begin, one for each,
- * or, if there is none, the last one before. Returns NULL if no more wait than engines can begin. With the loader's
- * lock held.
- *   take   1: takes it out of the queue */
+ * or else the last one before. Returns NULL if no more wait than engines can begin. take: 1: out of the queue. (L) */
 static bzi_entry *bzi_pool_share(bzi_pool *pool, const bzi_queues *queues, int take)
 {
     bzi_entry *found = NULL, *entry;
@@ -17767,7 +17755,7 @@ static bzi_entry *bzi_pool_share(bzi_pool *pool, const bzi_queues *queues, int t
     return found;
 }
 
-/* Takes a loader's entries out of the queue, and makes them empty. With the loader's lock held. */
+/* Takes a loader's entries out of the queue, and empties them. (L) */
 static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
 {
     if (!pool)
@@ -17795,7 +17783,7 @@ static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
  * lock is free, for each role with bzi_can: a thread of it was signalled and has not gone on yet, or none sleeps. One
  * that goes on and takes a job gives back the lock, and so signals the next if there is more to do. */
 
-/* Takes the lock. If another thread holds it, the time until it is free is counted for bzna_statistics. */
+/* Takes the lock. If another thread holds it, counts the wait for bzna_statistics. */
 static void bzi_queues_lock(bzi_queues *queues)
 {
     uint64_t start;
@@ -17809,9 +17797,8 @@ static void bzi_queues_lock(bzi_queues *queues)
     queues->stats.lock_wait_ns += bzi_os_now_ns() - start;
 }
 
-/* Returns 1 if a planned entry can be read, or slots can be given to one whose samples are not too far ahead; else 0.
- * *entry: the planned one, or NULL. *when: when one can be read, if only the time for that is to come; else
- * UINT64_MAX. */
+/* Returns 1 if a planned entry, *entry, can be read, or slots can be given to one, *entry NULL, whose samples are not
+ * too far ahead. *when: when one can be read, if only that time is to come; else UINT64_MAX. */
 static int bzi_can_read(bzi_queues *queues, bzi_entry **entry, uint64_t *when)
 {
     *entry = NULL;
@@ -17823,14 +17810,14 @@ static int bzi_can_read(bzi_queues *queues, bzi_entry **entry, uint64_t *when)
                       bzi_plan_can_go_on(queues) && !bzi_queues_first_short(queues));
 }
 
-/* Returns 1 if a batch is retiring, and may be waited for, else 0. */
+/* Returns 1 if a batch is retiring, and may be waited for. */
 static int bzi_can_retire(const bzi_queues *queues)
 {
     return queues->retiring.first && queues->poison.status == BZNA_OK;
 }
 
-/* Returns 1 if one more reader is of use, else 0. One that reads already is enough for samples that are read faster
- * than a thread wakes, unless workers have nothing to do. */
+/* Returns 1 if one more reader is of use. One is enough for samples that are read faster than a thread wakes, unless
+ * workers have nothing to do. */
 static int bzi_can_read_more(const bzi_queues *queues)
 {
     const bzi_entries *entries = queues->entries;
@@ -17843,8 +17830,8 @@ static int bzi_can_read_more(const bzi_queues *queues)
 /* What the thread in next gets. */
 enum { BZI_NEXT_NOTHING, BZI_NEXT_STOP, BZI_NEXT_ERROR, BZI_NEXT_BATCH, BZI_NEXT_END, BZI_NEXT_ALL_ON_LOAN };
 
-/* Returns what the thread in next has to expect, NOTHING if it must wait. END: no batch is left, or the next epoch
- * waits for its list. */
+/* Returns what the thread in next has to expect, NOTHING if it must wait. END: no batch is left, or the next epoch has
+ * no list. */
 static uint32_t bzi_can_deliver(bzi_queues *queues)
 {
     const bzna_batch *head = queues->pending.first;
@@ -17862,15 +17849,15 @@ static uint32_t bzi_can_deliver(bzi_queues *queues)
     return bzi_queues_count(queues, BZI_BATCH_ON_LOAN) == queues->batch_count ? BZI_NEXT_ALL_ON_LOAN : BZI_NEXT_NOTHING;
 }
 
-/* Returns 1 if a worker may take an entry from the engines, else 0. That depends on the pool's queue, which engines and
- * other loaders change without this loader's lock: nothing but more speed hangs on this. */
+/* Returns 1 if a worker may take an entry from the engines. Engines and other loaders change the pool's queue without
+ * this loader's lock: only speed hangs on this. */
 static int bzi_can_share(const bzi_queues *queues)
 {
     return queues->hybrid && queues->waiting && !bzi_queues_interrupted(queues) &&
            !bzi_queues_count(queues, BZI_BATCH_READY) && bzi_pool_share(queues->hybrid, queues, 0);
 }
 
-/* Returns 1 if there is what a thread of the role waits for, else 0. */
+/* Returns 1 if there is what threads of the role wait for. */
 static int bzi_can(bzi_queues *queues, uint32_t role)
 {
     const bzi_entries *entries = queues->entries;
@@ -17915,8 +17902,8 @@ static void bzi_queues_unlock(bzi_queues *queues)
     bzi_os_unlock(&queues->mutex);
 }
 
-/* Waits until there is perhaps something for the role: the caller looks again. Returns 1 if the deadline has passed,
- * else 0. deadline_ns: on the clock of bzi_os_now_ns; UINT64_MAX: none. With the lock held, but not during the wait. */
+/* Waits until there is perhaps something for the role: the caller looks again. Returns 1 if the deadline, on the clock
+ * of bzi_os_now_ns or UINT64_MAX, has passed. (L), but not during the wait. */
 static int bzi_queues_sleep(bzi_queues *queues, uint32_t role, uint64_t deadline_ns)
 {
     int expired = 0;
@@ -17932,8 +17919,8 @@ static int bzi_queues_sleep(bzi_queues *queues, uint32_t role, uint64_t deadline
     return expired;
 }
 
-/* Looks after a loader's threads and the engines that it uses. If the device hangs, ends the loader. Returns 1 if no
- * engine touches an entry any more, else 0. With the lock held. */
+/* Looks after a loader's threads and engines. If the device hangs, ends the loader. Returns 1 if no engine touches an
+ * entry any more. (L) */
 static int bzi_queues_look(bzi_queues *queues)
 {
     const bzi_setup *setup = queues->setup;
@@ -17951,8 +17938,7 @@ static int bzi_queues_look(bzi_queues *queues)
     return over;
 }
 
-/* Waits as bzi_queues_sleep does, but no longer than until a look is due. Returns 1 if the deadline has passed, else
- * 0. */
+/* Waits as bzi_queues_sleep does, but until a look is due at most. */
 static int bzi_queues_sleep_for(bzi_queues *queues, uint32_t role, uint64_t deadline_ns)
 {
     const uint64_t look_ns = queues->setup->device ? bzi_os_now_ns() + BZI_LOOK_NS : UINT64_MAX;
@@ -17960,8 +17946,8 @@ static int bzi_queues_sleep_for(bzi_queues *queues, uint32_t role, uint64_t dead
     return bzi_queues_sleep(queues, role, bzi_min(deadline_ns, look_ns)) && deadline_ns <= look_ns;
 }
 
-/* Takes back what engines have not begun, and waits until nothing is in any thread's hands. Items of an engine that
- * hangs never come back. With the lock held, but not during the wait. */
+/* Takes back what engines have not begun, and waits until no thread has an entry. Those of an engine that hangs never
+ * come back. (L), but not during the wait. */
 static void bzi_queues_settle(bzi_queues *queues)
 {
     bzi_pool_withdraw(queues->setup->pool, queues);
@@ -17982,8 +17968,8 @@ static void bzi_queues_settle(bzi_queues *queues)
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
  * epoch is then in any thread's hands, or until a reset or restore, which wait until none is. */
 
-/* Finds out if a sample stands among indices twice, with a bit for each sample of the data set. If the data set is too
- * large for that, repeats is 1. Pre: indices are below the number of samples. */
+/* Finds out if an index stands there twice, by a bit for each sample; *repeats is 1 if the data set is too large for
+ * that. Pre: indices are below the number of samples. */
 static bzna_status bzi_indices_repeat(const bzi_setup *setup, const uint64_t *indices, uint64_t count,
                                       uint32_t *repeats, bzna_error *err)
 {
@@ -18033,7 +18019,7 @@ static uint64_t bzi_setup_samples(const bzi_setup *setup)
     return order->kind == BZNA_ORDER_GIVEN ? 0 : order->index_count ? order->index_count : setup->dataset->count;
 }
 
-/* Returns what the loader's rank has of an epoch, from its start. list: NULL for orders that are not given. */
+/* Returns what this rank has of an epoch. list: NULL for orders that are not given. */
 static bzi_shard bzi_setup_share(const bzi_setup *setup, const bzi_sequence *list)
 {
     const bzna_loader_config *c = &setup->config;
@@ -18087,8 +18073,8 @@ static bzna_status bzi_sequence_fill(const bzi_setup *setup, bzi_sequence *list,
     return BZNA_OK;
 }
 
-/* Checks that a list may become that of its epoch. If the loader was restored inside that epoch, it must be the list of
- * the run that was saved. With the lock held. */
+/* Checks that a list may become that of its epoch: inside it, a restored loader takes only the list of the saved run.
+ * (L) */
 static bzna_status bzi_plan_check_list(const bzi_plan *plan, const bzi_sequence *list, bzna_error *err)
 {
     const unsigned long long epoch = list->epoch;
@@ -18115,7 +18101,7 @@ static bzna_status bzi_plan_check_list(const bzi_plan *plan, const bzi_sequence 
     return BZNA_OK;
 }
 
-/* Takes the lists of epochs before this one out of the plan, and returns them. With the lock held. */
+/* Takes the lists of earlier epochs out of the plan, and returns them. (L) */
 static bzi_sequence *bzi_plan_take_lists(bzi_plan *plan, uint64_t epoch)
 {
     bzi_sequence **link = &plan->lists, *taken = NULL, *list;
@@ -18132,8 +18118,8 @@ static bzi_sequence *bzi_plan_take_lists(bzi_plan *plan, uint64_t epoch)
     return taken;
 }
 
-/* Plans from a place on, without lists. Returns those that it had. seed: NULL leaves it as it is. With the lock
- * held, while no batch is planned. */
+/* Plans from a place on, without lists, and returns those that it had. seed: NULL leaves it as it is. (L), while no
+ * batch is planned. */
 static bzi_sequence *bzi_plan_from(bzi_plan *plan, const uint64_t *seed, const bzi_place *place,
                                           uint64_t end_epoch)
 {
@@ -18144,7 +18130,7 @@ static bzi_sequence *bzi_plan_from(bzi_plan *plan, const uint64_t *seed, const b
     return bzi_plan_take_lists(plan, UINT64_MAX);
 }
 
-/* Gives the loader the list of an epoch, and frees those of epochs that are over. */
+/* Gives an epoch its list, and frees those of epochs that are over. */
 static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, bzna_error *err)
 {
     bzi_queues *queues = &loader->queues;
@@ -18177,7 +18163,7 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
     return status;
 }
 
-/* Counts what this rank has of a whole epoch: with lists, of the one under way, or nothing without its list. A list may
+/* Counts what this rank has of a whole epoch: with lists, of the one under way, or nothing without its list. Lists may
  * be freed as soon as the lock is free. */
 static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *batches)
 {
@@ -18203,8 +18189,8 @@ static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *b
 
 /* --- Opening: which fields --- */
 
-/* Reads an entry of a list: a name, then the field after an equals sign (without one it is the name), and the length
- * after a colon (0: none is given). Returns 1, or 0 if the entry is no valid name, field and length. */
+/* Reads an entry "name=field:length" of a list. Without a field it is the name; without a length that is 0. Returns 0
+ * if the entry is no valid one. */
 static int bzi_column_parse(bzi_span entry, bzi_column *column)
 {
     uint64_t length = 0;
@@ -18224,8 +18210,8 @@ static int bzi_column_parse(bzi_span entry, bzi_column *column)
     return 1;
 }
 
-/* Finds the field of a column that was named, and completes the column. A vector for which no length was given has that
- * of the first sample of the part with the field. */
+/* Completes a column by the field that it names. A vector without a length has that of the first sample of the part
+ * with the field. */
 static bzna_status bzi_column_find(const bzna_dataset *dataset, bzi_column *column, int is_tensor, bzna_error *err)
 {
     const bzi_part *part = dataset->parts, *const end = part + dataset->part_count;
@@ -18257,7 +18243,7 @@ static bzna_status bzi_column_find(const bzna_dataset *dataset, bzi_column *colu
     return BZNA_OK;
 }
 
-/* Gives a column its name: that of a tensor, or of bytes, which a field has once. */
+/* Names a column: as a tensor, or as bytes, which a field has once. */
 static bzna_status bzi_setup_name_column(bzi_setup *setup, const bzi_column *column, int is_tensor, bzna_error *err)
 {
     const int64_t length = column->length;
@@ -18328,7 +18314,7 @@ static bzna_status bzi_made_check(const bzna_made *made, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Adds a tensor that the program makes, or that of the geometry. where: the setting that asks for it. */
+/* Adds a tensor of the program's or of the geometry. where: the setting that asks for it. */
 static bzna_status bzi_setup_add_made(bzi_setup *setup, const bzna_made *made, const char *where, bzna_error *err)
 {
     if (bzi_made_check(made, err) != BZNA_OK ||
@@ -18371,7 +18357,7 @@ static uint8_t *bzi_item_value(const bzi_item *item, uint32_t column)
     return (uint8_t *)item->batch->columns[column] + item->slot * item->setup->tensors[BZI_TENSORS + column].one.bytes;
 }
 
-/* Makes an item's slot of a tensor one without a value, from a byte of it on: integers are -1, vectors NaN. */
+/* Makes the value of an item's slot absent, from a byte of it on: integers are -1, vectors NaN. */
 static void bzi_item_clear_value(const bzi_item *item, uint32_t column, uint64_t from)
 {
     const bzna_tensor *tensor = &item->setup->tensors[BZI_TENSORS + column].one;
@@ -18396,7 +18382,7 @@ static void bzi_item_clear_fields(const bzi_item *item, uint32_t from, uint32_t 
             bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
 }
 
-/* Writes a number or a vector into its place. NaN follow a shorter vector. */
+/* Writes a number or a vector. NaN follow a shorter vector. */
 static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
                                        bzna_error *err)
 {
@@ -18415,8 +18401,8 @@ static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *s
     return BZNA_OK;
 }
 
-/* Gets the bytes of a field, as many of them as there is room for. value->size is that of all of them. A picture is a
- * stream of its own, and is asked for by its name. number: of the field. */
+/* Gets the bytes of a field by its number, as many as there is room for; value->size is that of all. A picture is a
+ * stream of its own, and is asked for by its name. */
 static bzna_status bzi_item_get_bytes(const bzi_item *item, const bzi_sample *sample, uint32_t number,
                                       const char *name, bzi_value *value, bzna_error *err)
 {
@@ -18433,8 +18419,7 @@ static bzna_status bzi_item_get_bytes(const bzi_item *item, const bzi_sample *sa
     return bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err);
 }
 
-/* Writes the bytes of a field into the slot's memory, which grows with them. A NUL follows them, so that text is a
- * string. */
+/* Writes the bytes of a field and a NUL, so that text is a string, into the slot's memory, which grows. */
 static bzna_status bzi_item_put_bytes(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
                                       bzna_error *err)
 {
@@ -18463,8 +18448,7 @@ static bzna_status bzi_item_put_bytes(const bzi_item *item, const bzi_sample *sa
     }
 }
 
-/* Writes one field of a sample that was read into its slot. number: of the field; BZI_NO_FIELD: only other parts of the
- * data set have it. */
+/* Writes one field of a sample. number: BZI_NO_FIELD: only other parts of the data set have it. */
 static bzna_status bzi_item_put_field(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
                                       bzna_error *err)
 {
@@ -18482,8 +18466,8 @@ static bzna_status bzi_item_put_field(const bzi_item *item, const bzi_sample *sa
     return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples", field->name);
 }
 
-/* Writes the fields of a sample that was read into its slot. They are found in its container by their names, unless
- * the sample before was of the same one. */
+/* Writes the fields of a sample into its slot. They are looked up by name, unless the sample before was of the same
+ * container. */
 static bzna_status bzi_item_fields(bzi_hand *hand, const bzi_item *item, const bzi_sample *sample, bzna_error *err)
 {
     const bzi_setup *setup = hand->setup;
@@ -18504,7 +18488,7 @@ static bzna_status bzi_item_fields(bzi_hand *hand, const bzi_item *item, const b
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
 
-/* Returns the random numbers of one operation on a view. A sample that comes again in an epoch gets different ones. */
+/* Returns the random numbers of one operation on a view: others for a sample that comes again in an epoch. */
 static bzna_random bzi_item_random(const bzi_item *item, uint32_t operation, uint32_t view)
 {
     bzna_random random = item->batch->random;
@@ -18514,8 +18498,8 @@ static bzna_random bzi_item_random(const bzi_item *item, uint32_t operation, uin
     return random;
 }
 
-/* Inverts a homography. Returns 1, or 0 if it has no inverse, or if rounding alone may have given it its determinant,
- * which is a sum of six terms. */
+/* Inverts a homography. Returns 0 if it has no inverse, or if rounding alone may have made its determinant, a sum of
+ * six terms. */
 static int bzi_homography_invert(const double h[9], double inverse[9])
 {
     double determinant = 0, size = 0;
@@ -18559,8 +18543,7 @@ static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_view *view
     };
 }
 
-/* Lets the user's callback change the transform of a view. Returns E_CALLBACK if it fails, or makes one that is not
- * valid. */
+/* Lets the user's callback change a view's transform. Returns E_CALLBACK if it fails, or makes an invalid one. */
 static bzna_status bzi_view_ask(const bzi_item *item, const bzi_view *view, const bzna_picture *picture,
                                 bzna_transform *transform, bzna_error *err)
 {
@@ -18588,8 +18571,8 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_view *view, cons
     return err->status = BZNA_E_CALLBACK;                   /* it made that transform: the fault is its own */
 }
 
-/* Scales the columns of rows of a homography: x of n pixels is (x + 1/2) * m / n - 1/2 of m pixels.
- *   out   m / n in both directions */
+/* Scales the columns of rows of a homography by out, which is m / n: x of n pixels is (x + 1/2) * m / n - 1/2 of m
+ * pixels. */
 static void bzi_rows_scale(const double *from, double *to, int rows, const double out[2])
 {
     for (; rows; rows--, from += 3, to += 3) {
@@ -18599,8 +18582,8 @@ static void bzi_rows_scale(const double *from, double *to, int rows, const doubl
     }
 }
 
-/* Gives a view that is warped as the first output's view is the part of that view's operations that it shares: those
- * that join the warp, by their rectangle, and without colors or policies of its own all. out: the first output's size
+/* Gives a view that is warped as the first output's view is that view's operations which it shares: those that join the
+ * warp, by their rectangle, and all if it has neither colors nor policies of its own. out: the first output's size
  * divided by its own. */
 static void bzi_view_share_operations(const bzi_output *output, const bzi_output *first, const bzna_transform *given,
                                       const double out[2], bzna_transform *transform)
@@ -18621,9 +18604,9 @@ static void bzi_view_share_operations(const bzi_output *output, const bzi_output
     }
 }
 
-/* Makes the transform of a view that is warped as the first output's view is. Its pixels are mapped to those of the
- * first output, by that one's warp to its picture, and from there to the view's own picture. Edges of pictures are
- * mapped to edges: x of n pixels is (x + 1/2) * m / n - 1/2 of m pixels. */
+/* Makes the transform of a view that is warped as the first output's is. Its pixels are mapped to those of the first
+ * output, by that one's warp to its picture, and from there to the view's own picture, edges to edges
+ * (bzi_rows_scale). */
 static void bzi_view_share(const bzi_output *output, const bzi_output *first, const bzna_transform *given,
                            const bzna_picture *pictures, bzna_transform *transform)
 {
@@ -18645,8 +18628,7 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
         h[i] = h[i] * in[i / 3] + h[6 + i % 3] * (in[i / 3] - 1) / 2;
 }
 
-/* Draws the transforms of all views of a sample, as the config and the user's callback say. The sizes are those that
- * the sample's pictures state before they are decoded. */
+/* Draws the transforms of all views of a sample, from the sizes that its pictures state before they are decoded. */
 static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictures, bzi_views *views,
                                  bzna_error *err)
 {
@@ -18693,8 +18675,8 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
     return BZNA_OK;
 }
 
-/* Makes the slots of one of the sample's pictures, which was decoded at 1/shrink of its size, unless they stay. Where
- * they are written is set later. */
+/* Makes the slots of one picture, which was decoded at 1/shrink of its size, unless they stay. Their addresses are set
+ * later. */
 static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, uint32_t shrink,
                                   bzi_views *views, bzna_error *err)
 {
@@ -18722,7 +18704,7 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
  * by it. It is asked once the transforms are drawn, before pictures are decoded. The tensors of a slot belong to
  * whoever holds its item. */
 
-/* Maps a point by a homography. Returns the third coordinate, by which the others were divided if it is above 0. */
+/* Maps a point by a homography. Returns the third coordinate, by which the others are divided if it is above 0. */
 static double bzi_geometry_map(const double h[9], double x, double y, double out[2])
 {
     const double w = h[6] * x + h[7] * y + h[8], divisor = w > 0 ? w : 1;
@@ -18732,7 +18714,7 @@ static double bzi_geometry_map(const double h[9], double x, double y, double out
     return w;
 }
 
-/* Grows a box, whose edges are those of pixels, by a place that is given from the middle of the first pixel. */
+/* Grows a box with edges of pixels by a place, given from the middle of the first pixel. */
 static void bzi_box_add(double box[4], const double at[2])
 {
     for (int i = 0; i < 2; i++) {
@@ -18742,9 +18724,8 @@ static void bzi_box_add(double box[4], const double at[2])
 }
 
 /* Finds the upright box around what a homography makes of a box. Both have edges of pixels, which lie half a pixel from
- * the centers that the homography maps. The part beyond the horizon of a perspective is cut off, at a point that is
- * farther away than any picture reaches: where lines between corners meet it. Returns 1, or 0 if all of the box lies
- * there. */
+ * the centers that the homography maps. What lies beyond the horizon of a perspective is cut off, where lines between
+ * corners meet a line farther away than any picture reaches. Returns 0 if all of the box lies there. */
 static int bzi_geometry_hull(const double h[9], const double box[4], double out[4])
 {
     const double least = 1e-5 * fabs(h[8] + (h[6] * (box[0] + box[2]) + h[7] * (box[1] + box[3])) / 2);
@@ -18767,7 +18748,7 @@ static int bzi_geometry_hull(const double h[9], const double box[4], double out[
     return out[0] <= out[2];
 }
 
-/* Maps a box of the picture to the output, and clips it there. Returns 1, or 0 if nothing of it is left. */
+/* Maps a box of the picture to the output, and clips it. Returns 0 if nothing is left. */
 static int bzi_geometry_box(const bzna_geometry *geometry, const double box[4], double out[4])
 {
     const double size[2] = { geometry->out_width, geometry->out_height };
@@ -18782,8 +18763,8 @@ static int bzi_geometry_box(const bzna_geometry *geometry, const double box[4], 
     return is_left;
 }
 
-/* Describes how a view of the first output shows its picture. Points before the horizon stay there in the inverse.
- * Without an inverse, all of its numbers are 0. */
+/* Describes how a view of the first output shows its picture. Points before the horizon stay there in the inverse,
+ * which is 0 if there is none. */
 static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna_picture *picture,
                               const bzna_transform *transform, uint32_t view)
 {
@@ -18854,8 +18835,7 @@ static bzna_status bzi_item_make(const bzi_item *item, const bzna_sample_info *s
                          BZNA_NO_OFFSET, otherwise);
 }
 
-/* Writes the geometry, and has the program make its tensors of a sample.
- *   pictures   the sample's, whose transforms are drawn; NULL: batches have no pictures */
+/* Writes the geometry, and has the program make its tensors. pictures: NULL: batches have none. */
 static bzna_status bzi_item_made(const bzi_item *item, const bzna_picture *pictures, bzi_views *views, bzna_error *err)
 {
     static const bzna_picture none;
@@ -18874,7 +18854,7 @@ static bzna_status bzi_item_made(const bzi_item *item, const bzna_picture *pictu
     return bzi_item_make(item, &info, pictures ? views->geometry : NULL, err);
 }
 
-/* Writes the operations of all views into the batch; transforms NULL: there are none. */
+/* Writes the operations of all views into the batch; transforms: NULL: none. */
 static void bzi_item_put_operations(const bzi_item *item, const bzna_transform *transforms)
 {
     const uint32_t views = item->setup->drawn_views;
@@ -18915,9 +18895,9 @@ static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *er
                                 bzi_device_drain(batch->setup->device, batch->stream, err);
 }
 
-/* Waits until nothing reads the batch that was released first, and makes it free. Returns 1, or 0 if none may be waited
- * for. Batches that are still retiring when the loader closes are waited for when it is freed. In the CUDA context.
- * With the lock held, but not during the wait. */
+/* Waits until nothing reads the batch that was released first, and makes it free. Returns 0 if none may be waited for:
+ * those that are retiring at close are waited for when the loader is freed. In the CUDA context. (L), but not during
+ * the wait. */
 static int bzi_queues_retire(bzi_queues *queues)
 {
     bzna_batch *batch;
@@ -18941,8 +18921,7 @@ static int bzi_queues_retire(bzi_queues *queues)
 
 /* --- Memory for what is read --- */
 
-/* Takes the memory of one entry that is empty or planned. Returns 1, or 0 if none of them has any. With the lock
- * held. */
+/* Takes the memory of an entry that is empty or planned. Returns 0 if none has any. (L) */
 static int bzi_queues_take_memory(bzi_queues *queues, bzi_buffer *bytes)
 {
     for (uint32_t state = BZI_ENTRY_EMPTY; state <= BZI_ENTRY_PLANNED; state++)
@@ -18956,9 +18935,9 @@ static int bzi_queues_take_memory(bzi_queues *queues, bzi_buffer *bytes)
     return 0;
 }
 
-/* Gives an entry other memory, if that fits under the common ceiling, and no entry before it waits for memory. Frees
- * its own for it, and then that of entries that are empty or planned. Returns BZNA_AGAIN if there is none for it now.
- * Without the lock. */
+/* Gives an entry other memory, if that fits under the common ceiling, and no earlier entry waits for any. Frees its
+ * own, and then that of entries that are empty or planned. Returns BZNA_AGAIN if there is none now. Without the
+ * lock. */
 static bzna_status bzi_reader_exchange(bzi_entry *entry, uint64_t want, bzna_error *err)
 {
     bzi_queues *queues = entry->queues;
@@ -18995,8 +18974,8 @@ static bzna_status bzi_reader_exchange(bzi_entry *entry, uint64_t want, bzna_err
     return bzi_fail_memory(err, "a sample's bytes");
 }
 
-/* Gives an entry room for so many bytes more. Returns BZNA_AGAIN if there is none for them now: samples that are to be
- * worked on first lie in its memory, or memory is short. Then `wants` says how much it waits for. */
+/* Gives an entry room for so many bytes more. Returns BZNA_AGAIN if it has none now, because samples in its memory are
+ * to be worked on first, or memory is short: then `wants` says how much it waits for. */
 static bzna_status bzi_reader_reserve(bzi_entry *entry, uint64_t bytes, bzna_error *err)
 {
     const uint64_t ceiling = entry->queues->memory_bytes;
@@ -19025,7 +19004,7 @@ static bzna_status bzi_reader_reserve(bzi_entry *entry, uint64_t bytes, bzna_err
 
 /* --- Reading --- */
 
-/* Returns where the next sample lies in an entry's memory, and counts its bytes as used. Pre: there is room. */
+/* Returns room for the next sample, of which there is enough, in an entry's memory. */
 static uint8_t *bzi_entry_use(bzi_entry *entry, uint64_t bytes)
 {
     uint8_t *at = entry->bytes.data + entry->used;
@@ -19035,8 +19014,8 @@ static uint8_t *bzi_entry_use(bzi_entry *entry, uint64_t bytes)
     return at;
 }
 
-/* Has the processor fetch what is read of the next sample, if it lies in memory: all of it if its fields will be
- * copied, else its beginning, where most records have their target. NULL is ignored. */
+/* Has the processor fetch what is read of the next sample, or NULL, from memory: all of it if its fields will be
+ * copied, else its beginning, where most records have their target. */
 static void bzi_reader_prefetch(const bzi_hand *hand, const bzi_item *next)
 {
     const bzi_container *container = next ? next->container : NULL;
@@ -19050,8 +19029,8 @@ static void bzi_reader_prefetch(const bzi_hand *hand, const bzi_item *next)
         bzi_prefetch(extent.data, columns ? extent.size : 1);
 }
 
-/* Finds, reads or fetches a sample's bytes. For one that is fetched there is first room for as many as samples of this
- * loader have on average, so that the user's code is seldom asked twice. */
+/* Finds, reads or fetches a sample's bytes. One that is fetched first gets room for the average sample of this loader,
+ * so that the user's code is seldom asked twice. */
 static bzna_status bzi_reader_bytes(bzi_hand *hand, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
     const bzi_extent *extent = &reading->sample.extent;
@@ -19077,8 +19056,8 @@ static bzna_status bzi_reader_bytes(bzi_hand *hand, bzi_item *item, bzi_reading 
     return BZNA_OK;
 }
 
-/* Reads the item's sample, unless it was read together with its neighbors, its target and its fields. Returns
- * BZNA_AGAIN if there is no memory for it, and BZNA_END for padding, which nobody decodes. */
+/* Reads the item's sample, unless its neighbors' read did, its target and its fields. Returns BZNA_AGAIN if there is no
+ * memory, and BZNA_END for padding, which nobody decodes. */
 static bzna_status bzi_reader_read(bzi_hand *hand, bzi_item *item, bzna_error *err)
 {
     const bzi_container *container = item->container;
@@ -19102,8 +19081,8 @@ static bzna_status bzi_reader_read(bzi_hand *hand, bzi_item *item, bzna_error *e
     return status == BZNA_OK ? bzi_item_fields(hand, item, &reading.sample, err) : status;
 }
 
-/* Returns 1 if reading a sample that could not be read is tried again, as often as the config allows, else 0. Then its
- * entry's not_before is when that may begin. */
+/* Returns 1 if reading a sample is to be tried again, as often as the config allows; its entry's not_before says
+ * when. */
 static int bzi_reader_retries(const bzna_loader_read *config, bzi_item *item)
 {
     const uint32_t doublings = bzi_min32(item->retries, 61);
@@ -19117,8 +19096,8 @@ static int bzi_reader_retries(const bzna_loader_read *config, bzi_item *item)
     return 1;
 }
 
-/* Locates the sample after some that are read together, from `first` on. Returns 1 if it follows them in the file, too,
- * and *bytes up to its end are at most BZI_RUN_BYTES, else 0. */
+/* Locates the sample after some that are read together, from `first` on. Returns 1 if it follows them in the file, and
+ * *bytes up to its end are at most BZI_RUN_BYTES. */
 static int bzi_item_joins(const bzi_item *first, bzi_item *item, uint64_t *bytes)
 {
     const bzi_extent *extent = &item->extent;
@@ -19133,8 +19112,8 @@ static int bzi_item_joins(const bzi_item *first, bzi_item *item, uint64_t *bytes
     return 1;
 }
 
-/* Reads samples of a new entry that follow each other in a file with one read. If that fails, each is read by itself
- * later, so that a bad sample costs only its own slot. So is each from a source of the user's callbacks. */
+/* Reads samples of a new entry that follow each other in a file at once. If that fails, each is read by itself later,
+ * so that a bad one costs only its own slot. So is each from the user's callbacks. */
 static void bzi_reader_read_neighbors(bzi_entry *entry)
 {
     bzi_item *item = bzi_entry_items(entry), *next = item + 1, *const end = item + entry->count;
@@ -19158,9 +19137,8 @@ static void bzi_reader_read_neighbors(bzi_entry *entry)
     }
 }
 
-/* Submits a sample that was read to the device's engines, if they may be able to decode it. Returns 1 if the pool has
- * the item now, else 0. If none of them is left, and nothing else of this build decodes it, the run ends: that is no
- * fault of the sample. With the lock held. */
+/* Submits a sample to the device's engines, if they may be able to decode it. Returns 1 if the pool has it now. If no
+ * engine is left, and nothing else of this build decodes it, the run ends: that is no fault of the sample. (L) */
 static int bzi_reader_submit(bzi_item *item)
 {
     const bzi_container *container = item->container;
@@ -19181,8 +19159,8 @@ static int bzi_reader_submit(bzi_item *item)
     return 0;
 }
 
-/* Reads the samples of an entry that were not read, until memory is short. Returns how many are to be tried again after
- * an I/O error. Without the lock. */
+/* Reads the unread samples of an entry, until memory is short. Returns how many are to be tried again after an I/O
+ * error. Without the lock. */
 static uint32_t bzi_reader_read_entry(bzi_hand *hand, bzi_entry *entry)
 {
     bzi_item *item, *end;
@@ -19219,7 +19197,7 @@ static uint32_t bzi_reader_read_entry(bzi_hand *hand, bzi_entry *entry)
     return retried;
 }
 
-/* Reads an entry and hands it on. With the lock held, but not while it reads. */
+/* Reads an entry and hands it on. (L), but not while it reads. */
 static void bzi_reader_pass(bzi_hand *hand, bzi_entry *entry)
 {
     bzi_queues *queues = hand->queues;
@@ -19254,8 +19232,7 @@ static void bzi_reader_pass(bzi_hand *hand, bzi_entry *entry)
 
 /* --- Bookkeeping for a sample that was decoded or has failed --- */
 
-/* Counts a failed sample by what was at fault: reading, decoding, the format, or anything else. The first one is kept
- * with its message. With the lock held. */
+/* Counts a failed sample by what was at fault. The first one's message is kept. (L) */
 static void bzi_item_count_failure(const bzi_item *item)
 {
     const bzna_status status = item->result;
@@ -19307,19 +19284,18 @@ static void bzi_item_account(const bzi_item *item)
     stats->samples_hybrid += item->shared && !item->by_nvdec && item->result == BZNA_OK;
 }
 
-/* Returns 1 if a status says nothing about a sample, but that memory, a thread or the device was lacking, else 0. */
+/* Returns 1 if memory, a thread or the device was lacking, which says nothing about a sample. */
 static int bzi_status_is_of_machine(bzna_status status)
 {
     return status == BZNA_E_MEMORY || status == BZNA_E_THREAD || status == BZNA_E_DEVICE;
 }
 
-/* Returns 1 if the sample of an item that has failed is to be made a second time, else 0. Its pixels do not depend on
- * that, since all of it is done anew. */
+/* Returns 1 if a failed sample is to be made a second time, all of it anew, so with the same pixels. */
 static int bzi_item_may_redo(const bzi_item *item) { return bzi_status_is_of_machine(item->result) && !item->again; }
 
-/* Returns 1 if an item ends the run because it failed, else 0. What the machine lacked does, since a slot that is
- * filled for it would be taken for a damaged sample. Otherwise the policy for errors decides, and for callbacks of the
- * user's also their own, except where the container itself is the user's code. */
+/* Returns 1 if an item that failed ends the run. What the machine lacked does, since a slot that is filled for it would
+ * be taken for a damaged sample. Otherwise the policy for errors decides, and for the user's callbacks also their own,
+ * unless the container itself is the user's code. */
 static int bzi_item_stops(const bzi_item *item)
 {
     const bzna_loader_errors *errors = &item->setup->config.errors;
@@ -19332,8 +19308,8 @@ static int bzi_item_stops(const bzi_item *item)
     return item->result != BZNA_OK && errors->on_error == BZNA_ON_ERROR_STOP;
 }
 
-/* Gives the item of a failed sample to a reader. It makes the sample a second time, or takes the sample at the position
- * that a next slot would have. Returns 1; 0 if neither may be. With the lock held. */
+/* Gives a failed item to a reader, to make its sample a second time, or the one at the position that a next slot would
+ * have. Returns 0 if neither may be. (L) */
 static int bzi_item_requeue(bzi_item *item)
 {
     bzi_queues *queues = item->queues;
@@ -19359,8 +19335,7 @@ static int bzi_item_requeue(bzi_item *item)
     return 1;
 }
 
-/* Ends an item whose slot is written, or whose writing is enqueued: notes in its batch what came of its sample, and
- * counts one that succeeded. The batch may become ready by that. With the lock held. */
+/* Ends an item whose slot is written, or enqueued: notes what came of it, which may make its batch ready. (L) */
 static void bzi_item_finish(bzi_item *item)
 {
     bzna_batch *batch = item->batch;
@@ -19382,13 +19357,13 @@ static void bzi_item_finish(bzi_item *item)
 
 /* --- Lanes --- */
 
-/* Returns the bytes of scratch memory on the device that a lane has. */
+/* Returns the bytes of a lane's scratch memory on the device. */
 static uint64_t bzi_lane_scratch_bytes(const bzi_setup *setup)
 {
     return BZI_LANE_SUMS + BZI_KERNEL_SLOTS * setup->view_scratch;
 }
 
-/* Returns the device address to which the kernel writes a view of an item. */
+/* Returns the device address of a view of an item. */
 static uint64_t bzi_lane_target(const bzi_item *item, const bzi_view *view)
 {
     const bzna_batch *batch = item->batch;
@@ -19397,10 +19372,9 @@ static uint64_t bzi_lane_target(const bzi_item *item, const bzi_view *view)
                                      batch->device_data + bzi_view_at(view, batch->slots, item->slot);
 }
 
-/* Enqueues warps and passes of the views that a launch has gathered. An error is kept in the lane until it is flushed.
- * Slots and passes get their scratch memory: the lane's part of the loader's, which is BZI_LANE_SUMS bytes, where sums
- * of lumas begin with 0, then memory for each view. One launch's is enough, because a stream runs them one after the
- * other. */
+/* Enqueues warps and passes of a launch. An error is kept in the lane until it is flushed. The lane's part of the
+ * loader's scratch memory is BZI_LANE_SUMS bytes, where sums of lumas begin with 0, then memory for each view. One
+ * launch's is enough, because a stream runs them one after the other. */
 static void bzi_lane_warp(bzi_lane *lane, const bzi_setup *setup, uint32_t number)
 {
     const bzi_output *output = &setup->outputs[number / 2];
@@ -19432,8 +19406,7 @@ static void bzi_lane_warp_all(bzi_lane *lane, const bzi_setup *setup)
         bzi_lane_warp(lane, setup, i);
 }
 
-/* Adds the slot of a view, with its operations, to a launch of its output. Pre: the lane has a place for the item, or
- * has the item. */
+/* Adds a view's slot and operations to a launch of its output. Pre: the lane has the item, or a place for it. */
 static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *view, const bzi_kernel_slot *slot,
                          const bzi_kernel_pass *pass)
 {
@@ -19447,8 +19420,7 @@ static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *v
     launch->slots.slot[launch->count++].dst = bzi_lane_target(item, view);
 }
 
-/* Adds an item, all of whose slots are in the lane. Pre: the lane has a place for the item, and its other items belong
- * to the same loader. */
+/* Adds an item, all of whose slots are in the lane. Pre: there is a place, and other items are of the same loader. */
 static void bzi_lane_add(bzi_lane *lane, bzi_item *item)
 {
     lane->items[lane->count++] = item;
@@ -19456,7 +19428,7 @@ static void bzi_lane_add(bzi_lane *lane, bzi_item *item)
 }
 
 /* Launches what was gathered, and ends its items: enqueues a launch for each output, copies if batches go to the host,
- * and an event for each batch, without which it must neither become ready nor be thrown away. Pre: there are items. */
+ * and an event for each batch, which must neither become ready nor be thrown away without it. Pre: there are items. */
 static void bzi_lane_flush(bzi_lane *lane)
 {
     const bzi_setup *setup = lane->items[0]->setup;
@@ -19496,7 +19468,7 @@ static void bzi_lane_flush(bzi_lane *lane)
 /* --- The end of a sample --- */
 
 /* Fills a failed slot with the out-of-bounds color, so that nothing of its earlier contents remains, and one of padding
- * with its value. Ends its item. The kernel gets an empty picture, which is out of bounds everywhere. lane: as for
+ * with its value, and ends its item. The kernel gets an empty picture, which is out of bounds everywhere. lane: as in
  * bzi_item_complete. */
 static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
 {
@@ -19533,10 +19505,9 @@ static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
     bzi_queues_unlock(queues);
 }
 
-/* Ends a sample that has failed, or padding: it is made once more, or its slot takes another sample, or is filled.
- *     lane   NULL if slots are on the host. Else the lane that fills the slot, with a place left in its launch; the
- *            launch then finishes the item.
- * Without the lock. */
+/* Ends a sample that has failed, or padding: it is made once more, or its slot takes another one, or is filled. lane:
+ * NULL: slots are on the host; else it fills the slot and finishes the item, for which it has a place. Without the
+ * lock. */
 static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 {
     bzi_queues *queues = item->queues;
@@ -19571,8 +19542,8 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
-/* Makes what a worker needs: its decoders, and on the device its stream, of that number in batches, and the event after
- * its uploads. In the CUDA context. */
+/* Makes a worker's decoders, and on the device its stream, of that number in batches, and the event after its uploads.
+ * In the CUDA context. */
 static bzna_status bzi_worker_open(bzi_worker *worker, const bzi_setup *setup, bzi_queues *queues, uint32_t number,
                                    bzna_error *err)
 {
@@ -19596,7 +19567,7 @@ static bzna_status bzi_worker_open(bzi_worker *worker, const bzi_setup *setup, b
     return bzi_device_event(lane->device, &worker->uploaded, err);
 }
 
-/* Frees what a worker has on the device, once the stream has done its work. In the CUDA context. */
+/* Frees what a worker has on the device, after the work on its stream. In the CUDA context. */
 static void bzi_worker_free_lane(bzi_worker *worker)
 {
     bzi_lane *lane = &worker->lane;
@@ -19621,7 +19592,7 @@ static void bzi_worker_close(bzi_worker *worker, const bzi_memory *memory)
     bzi_worker_free_lane(worker);
 }
 
-/* Copies a picture's planes to the device, where the warp reads them, and sets *picture to their addresses there. */
+/* Copies a picture's planes to the device, and sets *picture to their addresses there. */
 static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, uint32_t shrink, bzna_error *err)
 {
     bzi_device *device = worker->lane.device;
@@ -19675,8 +19646,8 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     return BZNA_OK;
 }
 
-/* Finds which part of a picture its views read, and is to be decoded. That is all of it, if its codec has no other
- * choice, or if the user's callback draws into it. A JPEG is shrunk while it is decoded, if the config allows that. */
+/* Finds which part of a picture is to be decoded: all of it, if its codec has no other choice, or the user's callback
+ * draws into it; else what its views read. A JPEG is shrunk meanwhile, if the config allows that. */
 static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted *wanted,
                                    bzna_error *err)
 {
@@ -19710,9 +19681,8 @@ static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t 
     return BZNA_OK;
 }
 
-/* Warps all views of one of the sample's pictures. On the device they are only gathered, and launched with the run. A
- * sample of several pictures is the exception: these are uploaded to the same memory one after the other, so the views
- * of each are launched before the next upload. */
+/* Warps all views of one picture. On the device they are gathered, and launched with the run, but those of a sample
+ * with several pictures for each picture, because these are uploaded to the same memory. */
 static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t number, uint32_t shrink,
                                    bzna_error *err)
 {
@@ -19737,14 +19707,13 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
     return BZNA_OK;
 }
 
-/* Names a picture in its error, unless it is the first one, which the sample's name stands for. */
+/* Names a picture in its error; the first one has the sample's name. */
 static bzna_status bzi_worker_blame(const bzi_worker *worker, uint32_t number, bzna_error *err)
 {
     return number ? bzi_error_prefix(err, worker->setup->picks[number].name) : err->status;
 }
 
-/* Describes the sample's pictures from their headers, and draws its transforms. This comes before decoding, because the
- * transforms decide which parts of the pictures are needed.
+/* Describes the sample's pictures from their headers, and draws its transforms, which decide what is decoded.
  *   goes_on   1: all is as for the sample before, but for bytes and what is random */
 static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, int goes_on, bzna_error *err)
 {
@@ -19766,9 +19735,8 @@ static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, in
     return bzi_item_prepare(item, worker->pictures, &worker->views, err);
 }
 
-/* Fails a JPEG that NVDEC should have decoded, but did not, for the reason in *err. It is not decoded in software,
- * because that would give other pixels. A driver that refuses one picture may do so for that picture. One that has
- * refused all for a long time is at fault itself. */
+/* Fails a JPEG that NVDEC should have decoded, but did not, for the reason in *err: software would give other pixels. A
+ * driver may refuse one picture for what it is. One that has refused all for a long time is at fault itself. */
 static bzna_status bzi_worker_refuse_jpeg(const bzi_worker *worker, bzna_error *err)
 {
     const bzna_error why = *err;
@@ -19786,8 +19754,8 @@ static bzna_status bzi_worker_refuse_jpeg(const bzi_worker *worker, bzna_error *
     return BZI_FAIL_BY(err, status, why.native_code, "loader_config.decode.jpeg: not by NVDEC: %s", why.message);
 }
 
-/* Lets the user's callback draw into a picture. The callback gets a copy, because the planes may belong to a decoder or
- * to the data set. */
+/* Lets the user's callback draw into a copy of a picture, because the planes may belong to a decoder or the data
+ * set. */
 static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uint32_t number, bzna_error *err)
 {
     const bzna_loader_pipeline *pipeline = &worker->setup->config.pipeline;
@@ -19837,8 +19805,8 @@ static uint64_t bzi_worker_time(bzi_worker *worker)
     return worker->clock - before;
 }
 
-/* Returns 1 if software decodes a picture that was taken from the engines as they do, else 0: it is of a kind that has
- * not passed the self-check, or of a codec that is not shared. Pre: it is parsed. */
+/* Returns 1 if software decodes a picture from the engines as they do: its kind has passed the self-check, and its
+ * codec is shared. Pre: it is parsed. */
 static int bzi_worker_may_share(const bzi_worker *worker, const bzi_item *item)
 {
     const uint32_t codec = worker->images[0].coded.codec;
@@ -19846,8 +19814,8 @@ static int bzi_worker_may_share(const bzi_worker *worker, const bzi_item *item)
            bzi_device_has_passed(worker->setup->device, codec, &worker->formats[0]);
 }
 
-/* Gives an item that was taken from the engines back to them. Returns 1, or 0 if it stays here, because the loader is
- * interrupted, or no engine is left. Without the lock. */
+/* Gives an item back to the engines. Returns 0 if it stays, because the loader is interrupted, or no engine is left.
+ * Without the lock. */
 static int bzi_worker_give_back(const bzi_worker *worker, const bzi_item *item)
 {
     bzi_queues *queues = worker->queues;
@@ -19859,8 +19827,8 @@ static int bzi_worker_give_back(const bzi_worker *worker, const bzi_item *item)
     return given;
 }
 
-/* Takes a sample from its bytes to its slots: parse -> transforms -> decode -> draw -> warp. Returns BZNA_AGAIN if the
- * sample was taken from the engines, and they have it again. */
+/* Takes a sample from its bytes to its slots: parse -> transforms -> decode -> draw -> warp. Returns BZNA_AGAIN if it
+ * was given back to the engines. */
 static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
     const bzi_setup *setup = worker->setup;
@@ -19903,7 +19871,7 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     return status;
 }
 
-/* Ends a sample that has failed, unless engines are to decide about it. lane: as for bzi_item_complete. */
+/* Ends a failed sample, unless engines are to decide about it. lane: as in bzi_item_complete. */
 static void bzi_worker_fail(const bzi_worker *worker, bzi_item *item, bzi_lane *lane)
 {
     const bzna_status status = item->result;
@@ -19913,7 +19881,7 @@ static void bzi_worker_fail(const bzi_worker *worker, bzi_item *item, bzi_lane *
         bzi_item_complete(item, lane);
 }
 
-/* Returns the first item that is to be made, from this one on. Pre: there is one. */
+/* Returns the first item from this one on that is to be made. Pre: there is one. */
 static bzi_item *bzi_item_unmade(bzi_item *item)
 {
     while (item->stage != BZI_ITEM_READ)
@@ -19921,9 +19889,9 @@ static bzi_item *bzi_item_unmade(bzi_item *item)
     return item;
 }
 
-/* Works on the samples of an entry. With batches on the device they are launched one by one, because they are uploaded
- * to the same memory. On the host, those that succeed are finished together under one lock. After the last one, another
- * thread may have the entry. */
+/* Works on the samples of an entry. On the device they are launched one by one, because they are uploaded to the same
+ * memory. On the host, those that succeed are finished together. After the last one, another thread may have the
+ * entry. */
 static void bzi_worker_make_entry(bzi_worker *worker, bzi_entry *entry)
 {
     bzi_queues *queues = worker->queues;
@@ -19965,7 +19933,7 @@ static void bzi_worker_make_entry(bzi_worker *worker, bzi_entry *entry)
     bzi_queues_unlock(queues);
 }
 
-/* Works on an entry, and measures the time for the loader's pace. With the lock held, but not while it works. */
+/* Works on an entry, and measures the time for the loader's pace. (L), but not while it works. */
 static void bzi_worker_make(bzi_worker *worker, bzi_entry *entry)
 {
     bzi_queues *queues = worker->queues;
@@ -19979,8 +19947,7 @@ static void bzi_worker_make(bzi_worker *worker, bzi_entry *entry)
     queues->pace.work_ns = bzi_pace_mean(queues->pace.work_ns, took, count);
 }
 
-/* Takes the first entry that was read, or else one that engines were to decode. Returns NULL if there is none. With the
- * lock held. */
+/* Takes the first entry that was read, else one from the engines. Returns NULL if there is none. (L) */
 static bzi_entry *bzi_worker_next(bzi_queues *queues)
 {
     bzi_entry *entry = queues->entries[BZI_ENTRY_FULL].first;
@@ -20016,8 +19983,8 @@ typedef struct bzi_engine {
     bzi_own     own;                  /* the program's own codecs, which may wrap what NVDEC decodes */
 } bzi_engine;
 
-/* Returns 1 if an entry suits the engine, else 0. An entry does if the engine has a decoder for it, or if no engine has
- * looked at it yet. A retired engine takes any entry. */
+/* Returns 1 if an entry suits the engine: it has a decoder for it, or no engine has looked at it yet, or it is
+ * retired. */
 static int bzi_engine_suits(const bzi_engine *engine, const bzi_entry *entry)
 {
     int suits = engine->retired || !entry->frames;
@@ -20027,8 +19994,7 @@ static int bzi_engine_suits(const bzi_engine *engine, const bzi_entry *entry)
     return suits;
 }
 
-/* Takes the first entry from the queue, or a later one that suits this engine better. Returns NULL if the queue is
- * empty. With the pool's lock held. */
+/* Takes the first entry from the queue, or a later one that suits the engine better; NULL if there is none. (P) */
 static bzi_entry *bzi_pool_pop(bzi_pool *pool, const bzi_engine *engine)
 {
     bzi_entry *const first = pool->queue.first;
@@ -20045,9 +20011,9 @@ static bzi_entry *bzi_pool_pop(bzi_pool *pool, const bzi_engine *engine)
     return entry;
 }
 
-/* Puts an entry back at the head of the queue if the engine has no decoder for it, so that another engine can take it.
- * Returns 1 if it did. Returns 0 if the engine should keep the entry: it has a decoder for it, it may make one more
- * or has only one, the queue is empty, or an engine has looked at the entry before. */
+/* Puts an entry back at the head of the queue for another engine. Returns 0 if the engine should keep it: it has a
+ * decoder for it, may make one more or has only one, the queue is empty, or an engine has looked at the entry
+ * before. */
 static int bzi_engine_return(bzi_engine *engine, bzi_entry *entry, const bzi_nvdec_format *want)
 {
     const bzi_nvdec_cache *decoders = &engine->session.decoders;
@@ -20068,9 +20034,8 @@ static int bzi_engine_return(bzi_engine *engine, bzi_entry *entry, const bzi_nvd
     return given;
 }
 
-/* Returns the next entry's item, or NULL. An engine that has nothing to do waits for one until the pool closes. A busy
- * one does not wait, and leaves the last entries to engines that do, because a session uses only one of the GPU's
- * decoder units at a time. */
+/* Returns the next entry's item, or NULL. An engine that has nothing to do waits until the pool closes. A busy one does
+ * not, and leaves the last entries to others, because a session uses only one of the GPU's decoder units at a time. */
 static bzi_item *bzi_pool_take(bzi_engine *engine, int busy)
 {
     bzi_pool *pool = engine->pool;
@@ -20106,8 +20071,7 @@ static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
         bzi_engine_flush(engine);
 }
 
-/* Ends a sample that failed. Its slot takes another sample, or is filled. Pre: the slots of all mapped surfaces are in
- * the lane. */
+/* Ends a sample that failed. Pre: the slots of all mapped surfaces are in the lane. */
 static void bzi_engine_fail(bzi_engine *engine, bzi_item *item)
 {
     item->result = item->status == BZNA_OK ? item->err->status : item->status;
@@ -20117,9 +20081,9 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item)
 }
 
 /* Hands an item that this engine does not decode to the workers. If they lack a decoder for it, it fails with the
- * engine's reason. If it is a fallback, it is counted, and a loader logs each kind of reason once, and at most eight
- * kinds. Reasons are of one kind if they are equal up to the first digit. It is none with a codec that NVDEC is never
- * used for, nor for an item that was not read: a worker reports that. */
+ * engine's reason. A fallback is counted, and a loader logs each kind of reason, which are those equal up to the first
+ * digit, once, and at most eight kinds. It is no fallback with a codec that NVDEC is never used for, nor if the item
+ * was not read: a worker reports that. */
 BZI_COLD
 static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fallback)
 {
@@ -20151,8 +20115,8 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
         bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);
 }
 
-/* Ends a sample whose picture NVDEC does not decode, because of what its bytes are. With hybrid decoding, software
- * decides about that, unless it is a JPEG, which NVDEC alone decodes. */
+/* Ends a sample whose picture NVDEC does not decode because of its bytes. With hybrid decoding, software decides about
+ * that, but not about a JPEG, which NVDEC alone decodes. */
 static void bzi_engine_reject(bzi_engine *engine, bzi_item *item, uint32_t codec)
 {
     const bzna_status status = item->err->status;
@@ -20176,8 +20140,8 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
     bzi_lane_add(&engine->lane, item);
 }
 
-/* Waits for the oldest picture in flight and adds its slots to the lane. Notes whether it is damaged. If one is that
- * was sound before, the data set has changed under the loader, and no sample is taken for sound from then on. */
+/* Waits for the oldest picture in flight, notes whether it is damaged, and adds its slots to the lane. If one is that
+ * was sound before, the data set has changed, and no sample is taken for sound from then on. */
 static void bzi_engine_map(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
@@ -20217,8 +20181,7 @@ static void bzi_engine_map(bzi_engine *engine)
         bzi_engine_fail(engine, item);
 }
 
-/* Takes the oldest picture in flight. Launches the kernel if no more surfaces can be mapped, or nothing else is in
- * flight. */
+/* Takes the oldest picture in flight. Launches the kernel if no more surfaces can be mapped, or none is in flight. */
 static void bzi_engine_advance(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
@@ -20229,13 +20192,13 @@ static void bzi_engine_advance(bzi_engine *engine)
         bzi_engine_flush(engine);
 }
 
-/* Returns 1 if pictures are in flight or wait for a launch, else 0. */
+/* Returns 1 if pictures are in flight or wait for a launch. */
 static int bzi_engine_busy(const bzi_engine *engine)
 {
     return engine->session.pending_count || engine->session.mapped_count || engine->lane.count;
 }
 
-/* Ends this engine, and logs why. The last engine hands all queued entries to the loaders' workers. */
+/* Ends this engine, and logs why. The last one hands all queued entries to the loaders' workers. */
 static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 {
     bzi_pool *pool = engine->pool;
@@ -20271,8 +20234,8 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 
 #ifndef BENZINA_NO_CUDA
 
-/* Submits an item's picture once the session has room, if the session decodes it. Returns BZNA_AGAIN if the item was
- * put back into the queue: the caller must not use it after that. */
+/* Submits an item's picture, if the session decodes it, once there is room. Returns BZNA_AGAIN if the item is back in
+ * the queue, and no longer the caller's. */
 static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *coded,
                                      bzna_error *err)
 {
@@ -20300,7 +20263,7 @@ static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const b
     return status;
 }
 
-/* Finds an item's picture, and describes it. One that a codec of the program's own decodes is none of NVDEC's. */
+/* Finds an item's picture, and describes it. One of the program's own codecs is none of NVDEC's. */
 static bzna_status bzi_engine_find(bzi_engine *engine, const bzi_item *item, bzi_image *image,
                                    bzi_nvdec_picture *coded, bzna_error *err)
 {
@@ -20314,8 +20277,7 @@ static bzna_status bzi_engine_find(bzi_engine *engine, const bzi_item *item, bzi
            bzi_picture_describe(image, host->max_edge_px, &coded->sps, &coded->picture, err);
 }
 
-/* Brings an item from the pool to the session. If it was not read, or is not decoded here, it goes on to where its
- * status sends it. */
+/* Brings an item from the pool to the session, or to where its status sends it. */
 static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 {
     bzna_error *err = item->err, why;
@@ -20348,8 +20310,8 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 
 /* --- Running --- */
 
-/* The thread of an engine. It decodes samples until the pool closes, or the engine retires, or the device hangs. What
- * is in flight then fails. */
+/* The thread of an engine: decodes until the pool closes, the engine retires, or the device hangs. What is in flight
+ * then fails. */
 static BZI_OS_THREAD bzi_engine_run(void *argument)
 {
     bzi_engine *engine = argument;
@@ -20393,8 +20355,8 @@ static BZI_OS_THREAD bzi_engine_run(void *argument)
     return 0;
 }
 
-/* Ends the threads of a pool and frees it. Pre: no loader uses it any more. Returns 0, or 1 if a thread cannot be
- * ended, because it is in a call of the driver for good. Then pool and device stay: the call may use them. */
+/* Ends the threads of a pool and frees it. Pre: no loader uses it any more. Returns 1 if a thread is in a call of the
+ * driver for good. Then pool and device stay: the call may use them. Else 0. */
 BZI_COLD
 static int bzi_pool_close(bzi_pool *pool)
 {
@@ -20426,8 +20388,7 @@ static int bzi_pool_close(bzi_pool *pool)
     return 0;
 }
 
-/* Makes the pool of a device, and starts its threads. It has as many sessions as the config says, in one way or the
- * other. */
+/* Makes the pool of a device, with as many sessions as the config says, and starts its threads. */
 BZI_COLD
 static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **out, bzna_error *err)
 {
@@ -20540,8 +20501,8 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
     return BZNA_OK;
 }
 
-/* Returns the context's device by *out. The first call opens it; if that fails, each later call returns the same error,
- * except for lack of memory: there may be some the next time. */
+/* Gives the context's device. The first call opens it; if that fails, each later call returns the same error, but for
+ * lack of memory. */
 static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna_error *err)
 {
     bzi_device *device;
@@ -20580,8 +20541,7 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     return BZNA_OK;
 }
 
-/* Returns the device's pool by *out. The first loader that decodes on the device makes it. Pre: bzi_context_gpu has
- * returned the device. */
+/* Gives the device's pool, and makes it first if need be. Pre: bzi_context_gpu has returned the device. */
 static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
@@ -20601,9 +20561,9 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
  * What the threads of a loader do, one piece after the other. With pipeline.no_threads, the thread in bzna_loader_next
  * does that, one run after the other, and what is read ahead is less than a run. */
 
-/* Does the next piece of work. Who decodes and reads works on what was read before reading more, so that no sample that
- * holds memory waits while memory is short. Returns 1; 0 if there is nothing to do before *when, as bzi_can_read
- * says. With the lock held, but not while it works. */
+/* Does the next piece of work, or returns 0 if there is none before *when, as in bzi_can_read. What was read is worked
+ * on before more is read, so that no sample that holds memory waits while memory is short. (L), but not while it
+ * works. */
 static int bzi_hand_work(bzi_hand *hand, uint64_t *when)
 {
     bzi_queues *queues = hand->queues;
@@ -20631,10 +20591,8 @@ static int bzi_hand_work(bzi_hand *hand, uint64_t *when)
     return 1;
 }
 
-/* Waits until there is perhaps something to do, and counts how long. One thread wakes by itself when the next planned
- * entry can be read; if another time is to be set after that, another thread is woken.
- *   when   that time, as found while there was nothing to do; UINT64_MAX: none is known
- * With the lock held, but not during the wait. */
+/* Waits until there is perhaps something to do, and counts how long. One thread wakes by itself at `when`, when the
+ * next planned entry can be read; UINT64_MAX: that is not known. (L), but not during the wait. */
 static void bzi_hand_sleep(const bzi_hand *hand, uint64_t when)
 {
     bzi_queues *queues = hand->queues;
@@ -20687,9 +20645,8 @@ static BZI_OS_THREAD bzi_hand_run(void *argument)
     return 0;
 }
 
-/* Without threads, does the next piece of the work that the batch to be delivered needs. Returns UINT64_MAX; if there
- * is no work before some time, that time. An error that ends the loader is in queues.poison. With the lock held, but
- * not while it works. */
+/* Without threads, does the next piece of work that the batch to be delivered needs. Returns the time before which
+ * there is none, or UINT64_MAX. An error that ends the loader is in queues.poison. (L), but not while it works. */
 static uint64_t bzi_loader_work(bzna_loader *loader)
 {
     bzi_device *device = loader->setup.device;
@@ -20714,7 +20671,7 @@ static uint64_t bzi_loader_work(bzna_loader *loader)
 
 /* --- Batches --- */
 
-/* Makes the arrays of a batch, with one element for each slot. Returns 1, or 0 if there is no memory. */
+/* Makes the arrays of a batch. Returns 0 if there is no memory. */
 static int bzi_batch_make_arrays(bzna_batch *batch)
 {
     const bzi_setup *setup = batch->setup;
@@ -20744,8 +20701,7 @@ static int bzi_batch_make_arrays(bzna_batch *batch)
     return 1;
 }
 
-/* Makes what a batch needs on the device: memory, pinned memory if data goes to the host, and events. In the CUDA
- * context. */
+/* Makes a batch's memory on the device, pinned memory if data goes to the host, and events. In the CUDA context. */
 static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
 {
     const bzi_setup *setup = batch->setup;
@@ -20766,8 +20722,8 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
     return batch->has_release ? BZNA_OK : err->status;
 }
 
-/* Makes one batch. Its slices lie in the user's buffers, or one after the other in the library's memory. In the CUDA
- * context, if the loader has a device. */
+/* Makes one batch. Its slices lie in the user's buffers, or side by side in the library's memory. In the CUDA context,
+ * if the loader has a device. */
 static bzna_status bzi_batch_make(bzna_batch *batch, uint32_t number, bzna_error *err)
 {
     const bzi_setup *setup = batch->setup;
@@ -20800,8 +20756,7 @@ static bzna_status bzi_batch_make(bzna_batch *batch, uint32_t number, bzna_error
 
 /* --- The loader's parts --- */
 
-/* Makes entries, queues, and the arrays of batches, workers and threads. After an error, they are freed when the loader
- * ends. */
+/* Makes entries, queues, and the arrays of batches, workers and threads. The loader frees them when it ends. */
 static bzna_status bzi_loader_make_entries(bzna_loader *loader, bzna_error *err)
 {
     bzi_setup *setup = &loader->setup;
@@ -20833,8 +20788,8 @@ static bzna_status bzi_loader_make_entries(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Makes the order of samples, and the hash of it and of the data set. A saved state has that, and is only restored
- * where it is the same. Pre: the config's counts and values are checked, and the user's arrays still exist. */
+/* Makes the order of samples, and the hash of it and of the data set, without which a saved state is not restored. Pre:
+ * the config is checked, and the user's arrays still exist. */
 static bzna_status bzi_order_make(bzi_order *order, bzi_setup *setup, bzna_error *err)
 {
     const bzna_loader_order *given = &setup->config.order;
@@ -20851,7 +20806,7 @@ static bzna_status bzi_order_make(bzi_order *order, bzi_setup *setup, bzna_error
     return bzi_indices_repeat(setup, order->indices, count, &order->repeats, err);
 }
 
-/* Starts the loader's next thread, if there are threads. They run on the caller's processors in turn. */
+/* Starts the loader's next thread, if it has threads, on the next of the caller's processors. */
 static bzna_status bzi_loader_start_thread(bzna_loader *loader, uint32_t role, bzi_worker *worker, bzna_error *err)
 {
     static const char *const names[BZI_ROLES] = {
@@ -20883,8 +20838,7 @@ static bzna_status bzi_loader_start_thread(bzna_loader *loader, uint32_t role, b
     return BZNA_OK;
 }
 
-/* Starts all threads. After an error, those that run are ended with the loader. In the CUDA context, if batches
- * lie on the device. */
+/* Starts all threads. The loader ends them, after an error, too. In the CUDA context, if batches lie on the device. */
 static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err)
 {
     const bzi_setup *setup = &loader->setup;
@@ -20916,7 +20870,7 @@ static void bzi_batch_drain_writes(bzna_batch *batch)
         }
 }
 
-/* Frees what a batch has, in arenas excepted. In the CUDA context, if there is one. */
+/* Frees what a batch has outside the arena. In the CUDA context, if there is one. */
 static void bzi_batch_free(const bzna_batch *batch)
 {
     const bzi_setup *setup = batch->setup;
@@ -20936,9 +20890,9 @@ static void bzi_batch_free(const bzna_batch *batch)
             bzi_buffer_free(setup->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
 }
 
-/* Frees the rest of a loader, which batches on loan needed until now, after the device's work on them. All of it stays
- * if something still uses it: a thread that was left alone in a call of the driver, or work of the program's. If the
- * device is lost, the library's own objects are freed nevertheless. Pre: bzi_loader_end. */
+/* Frees what batches on loan needed until now, after the device's work on them. All of it stays if something still uses
+ * it: a thread that was left alone in a call of the driver, or work of the program's. If the device is lost, the
+ * library's own objects are freed nevertheless. Pre: bzi_loader_end. */
 BZI_COLD
 static void bzi_loader_free(bzna_loader *loader)
 {
@@ -20982,8 +20936,8 @@ static void bzi_loader_free(bzna_loader *loader)
     bzi_context_drop(context);
 }
 
-/* Ends a loader: waits until no thread uses it any more, neither the library's nor one in next, and frees what only its
- * threads use. A thread that does not return from a call of the driver is left alone, with all that it may use. */
+/* Ends a loader: waits until no thread uses it, neither the library's nor one in next, and frees what only its threads
+ * use. A thread that does not return from a call of the driver is left alone, with all that it may use. */
 static void bzi_loader_end(bzna_loader *loader)
 {
     bzi_setup *setup = &loader->setup;
@@ -21020,7 +20974,7 @@ static uint64_t bzi_loader_end_epoch(const bzna_loader_config *config, uint64_t 
     return config->order.epochs > UINT64_MAX - first ? UINT64_MAX : first + config->order.epochs;
 }
 
-/* Drops one reference. The last one frees the loader. Without the lock. */
+/* Drops a reference. The last one frees the loader. Without the lock. */
 static void bzi_loader_unref(bzna_loader *loader)
 {
     if (atomic_fetch_sub(&loader->references, 1) == 1)
@@ -21033,8 +20987,7 @@ static void bzi_loader_unref(bzna_loader *loader)
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
-/* Looks for the next batch. Returns BZNA_OK with it, BZNA_END, an error, or BZNA_AGAIN if it is still to come. With the
- * lock held. */
+/* Looks for the next batch. Returns BZNA_OK with it, BZNA_END, an error, or BZNA_AGAIN if it is to come. (L) */
 static bzna_status bzi_loader_look(bzi_queues *queues, bzna_batch **out, bzna_error *err)
 {
     const bzi_plan *plan = &queues->plan;
@@ -21066,9 +21019,8 @@ static bzna_status bzi_loader_look(bzi_queues *queues, bzna_batch **out, bzna_er
     }
 }
 
-/* Waits for the next batch, or makes it, without threads. timeout_ns: 0 does not wait, but does one piece of work
- * without threads; less than 0 waits without limit. Returns what bzi_loader_look does, with BZNA_AGAIN only after the
- * timeout. With the lock held. */
+/* Waits for the next batch, or makes it, without threads: one piece of it if timeout_ns is 0, which does not wait.
+ * Below 0 there is no limit. Returns what bzi_loader_look does, with BZNA_AGAIN only after the timeout. (L) */
 static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
     bzi_queues *queues = &loader->queues;
@@ -21094,7 +21046,7 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
     }
 }
 
-/* Makes the consumer's stream wait for the lanes that wrote to the batch. For a batch on the host, the host waits. */
+/* Makes the consumer's stream, or for a batch on the host the host, wait for the lanes that wrote to the batch. */
 static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
 {
     const bzi_setup *setup = batch->setup;
@@ -21119,7 +21071,7 @@ static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
     return status;
 }
 
-/* Drops one reference to a batch on loan; the last one ends the loan. Without the lock. */
+/* Drops a reference to a batch. The last one ends the loan. Without the lock. */
 static void bzi_batch_unref(bzna_batch *batch)
 {
     bzi_queues *queues = batch->queues;
@@ -21134,8 +21086,8 @@ static void bzi_batch_unref(bzna_batch *batch)
     if (left)
         return;
 
-    /* The event comes after all work that the consumer has enqueued. Without it, the host waits for that. Nobody else
-     * has the batch: no lock. */
+    /* The event comes after all work that the consumer has enqueued. Without it, the host waits for that. No lock:
+     * nobody else has the batch. */
     if (device && (status = bzi_device_enter(device, &err)) == BZNA_OK) {
         batch->has_release = bzi_device_record(device, batch->released, batch->stream, &err) == BZNA_OK;
         if (!batch->has_release)
@@ -21197,11 +21149,10 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     return status;
 }
 
-/* Returns 1 if a batch is on loan and its owner has not released it, else 0. With the lock held. */
+/* Returns 1 if a batch is on loan and its owner has not released it. (L) */
 static int bzi_batch_is_owned(const bzna_batch *batch) { return batch->state == BZI_BATCH_ON_LOAN && batch->owned; }
 
-/* The deleter of a DLPack tensor drops its reference to the batch. In a child after fork() it does nothing, because the
- * batch belongs to the parent. */
+/* Drops a DLPack tensor's reference to the batch, but in a child after fork(): the batch is the parent's. */
 static void bzi_batch_delete_tensor(bzna_batch *batch)
 {
     if (!bzi_loader_forked(batch->loader))
@@ -21243,8 +21194,8 @@ static void bzi_batch_describe_export(bzna_batch *batch, uint32_t number)
     export->versioned.tensor = *to;
 }
 
-/* Exports a tensor to DLPack. Every export of a tensor gets the same struct, and holds a reference to the batch. All
- * tensors are described when the first one is exported, and only read until the last one is deleted. */
+/* Exports a tensor to DLPack. All exports of it get the same struct, and each has a reference to the batch. All tensors
+ * are described with the first export, and only read until the last one is deleted. */
 static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t version, void **out, bzna_error *err)
 {
     const bzi_setup *setup = batch->setup;
@@ -21267,7 +21218,7 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t
     return status;
 }
 
-/* Moves a batch on loan to another stream, which waits for the work that is enqueued on the one before. */
+/* Moves a batch on loan to another stream, which waits for the work on the one before. */
 static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
 {
     bzi_device *device = batch->setup->device;
@@ -21301,8 +21252,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
  *
  * Stopping, resetting, saving and restoring a loader. */
 
-/* Moves to a place: waits for the samples at hand, throws away what is planned, and all lists, and plans from there.
- * Fails with E_STATE while a thread is in bzna_loader_next. Without the lock. */
+/* Moves to a place: waits for the samples at hand, throws away lists and what is planned, and plans from there. Fails
+ * with E_STATE while a thread is in bzna_loader_next. Without the lock. */
 static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
                                    uint64_t end_epoch, bzna_error *err)
 {
@@ -21472,8 +21423,8 @@ static void bzi_statistics_advise(bzna_statistics *stats, uint32_t stage, const 
     va_end(arguments);
 }
 
-/* Judges what limits a loader. Without decoder threads, the consumer's thread does all the work. Readers that are
- * blocked although NVDEC waits for samples wait for work that the consumer has enqueued. */
+/* Judges what limits a loader. Without decoder threads, the consumer's does all the work. Readers that are blocked
+ * while NVDEC waits for samples wait for the consumer's work on the device. */
 static void bzi_statistics_judge(bzna_statistics *stats)
 {
     const bzna_stage_statistics *reader = &stats->stage[BZNA_STAGE_READ], *decoder = &stats->stage[BZNA_STAGE_DECODE];
@@ -21569,8 +21520,8 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
     bzi_statistics_judge(stats);
 }
 
-/* Subtracts what was counted earlier. Depths, capacities, threads and memory stay, since they are no counts. What
- * decoders have waited may be less than before, once NVDEC has taken over. */
+/* Subtracts what was counted earlier. Depths, capacities, threads and memory are no counts, and stay. What decoders
+ * have waited may be less than before, once NVDEC has taken over. */
 static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistics *earlier)
 {
     const size_t stages = offsetof(bzna_statistics, samples), each = sizeof *stats->stage;
@@ -21620,8 +21571,8 @@ static const char *bzi_setting_name(char text[BZI_SETTING_BYTES], const char *gr
     return text;
 }
 
-/* Checks and completes the groups of the loader's settings, but for those that outputs may have of their own. Where
- * there are no threads, processors are not counted: C libraries open a file for that, which a sandbox may forbid. */
+/* Checks and completes the groups of settings, but for those that outputs may have of their own. Without threads,
+ * processors are not counted: C libraries open a file for that, which a sandbox may forbid. */
 static bzna_status bzi_loader_check_groups(bzna_loader_config *c, bzna_error *err)
 {
     const struct {
@@ -21739,7 +21690,7 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
     return BZNA_OK;
 }
 
-/* Checks filter and colors, and puts them in *t: mean and std become bias and scale. where: their group. */
+/* Checks filter and colors, and puts them in *t, mean and std as bias and scale. where: their group. */
 static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_filter *filter,
                                            const bzna_loader_color *c, bzna_transform *t, bzna_error *err)
 {
@@ -21779,7 +21730,7 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 
 static int bzi_name_is(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
-/* Copies the mean image. It must have the output's channels and size, and nothing else may be subtracted. */
+/* Copies the mean image, which must have the output's channels and size. */
 static bzna_status bzi_setup_mean(bzi_setup *setup, const bzna_loader_color *c, bzi_output *output, bzna_error *err)
 {
     const bzna_output *o = &output->shape;
@@ -21807,7 +21758,7 @@ static bzna_status bzi_setup_mean(bzi_setup *setup, const bzna_loader_color *c, 
     return BZNA_OK;
 }
 
-/* Copies an output's policies with their operations, and hashes them without addresses and reserved words. */
+/* Copies an output's policies, and hashes them without addresses and reserved words. */
 static bzna_status bzi_setup_policies(bzi_setup *setup, bzi_output *output, bzna_error *err)
 {
     const bzna_loader_augment *given = &output->augment;
@@ -21835,8 +21786,8 @@ static bzna_status bzi_setup_policies(bzi_setup *setup, bzi_output *output, bzna
     return BZNA_OK;
 }
 
-/* Completes an output from its own settings and the outputs before it, and adds it. field: its picture; palette: how
- * that is delivered, which must be so for all outputs of it, since it is decoded once. */
+/* Completes an output, and adds it. palette: how its field, which is decoded once, is delivered to all outputs of
+ * it. */
 static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, uint32_t palette, bzna_error *err)
 {
     bzi_output *output = &setup->outputs[setup->output_count++];
@@ -21868,7 +21819,7 @@ static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, uint32_t p
     return BZNA_OK;
 }
 
-/* Takes the name and the shape of an output. A further output has the first one's for each that it does not set. */
+/* Takes an output's name and shape. A further one has the first one's for what it does not set. */
 static bzna_status bzi_setup_shape(const bzi_setup *setup, const bzna_loader_output *e, bzi_output *output,
                                    bzna_error *err)
 {
@@ -21899,7 +21850,7 @@ static bzna_status bzi_setup_shape(const bzi_setup *setup, const bzna_loader_out
     return bzi_settings_check(BZI_OF_output, &shape, output->where, err);
 }
 
-/* Makes an output. A further output shares with the first one all that it does not set itself. */
+/* Makes an output. A further one shares with the first one all that it does not set itself. */
 static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *e, bzna_error *err)
 {
     const bzna_loader_filter *filter = e->filter ? e->filter : &setup->config.filter;
@@ -21933,7 +21884,7 @@ static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *
     return bzi_setup_add(setup, e->field ? e->field : setup->config.fields.image, e->palette, err);
 }
 
-/* Makes all outputs. The first one has the config's own groups as settings. */
+/* Makes all outputs. The first one has the config's own groups. */
 static bzna_status bzi_setup_outputs(bzi_setup *setup, bzna_error *err)
 {
     const bzna_loader_config *c = &setup->config;
@@ -21979,8 +21930,8 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
  *
  * Chooses the decoder and opens loaders. */
 
-/* Asks the context for the device and the sessions that the config may use. It is not an error here if there are none:
- * then *why says the reason. */
+/* Asks the context for the device and the sessions that the config may use. *why says why there are none, which is no
+ * error here. */
 static bzna_status bzi_setup_find_gpu(bzi_setup *setup, bzna_error *why, bzna_error *err)
 {
     const bzna_loader_config *config = &setup->config;
@@ -22002,8 +21953,7 @@ static bzna_status bzi_setup_find_gpu(bzi_setup *setup, bzna_error *why, bzna_er
     return bzi_context_pool(setup->context, &setup->pool, err);
 }
 
-/* Returns 1 if workers had better read than wait for readers, else 0: if nothing is decoded, or if all samples lie in
- * memory. */
+/* Returns 1 if workers had better read than wait for readers: nothing is decoded, or all samples lie in memory. */
 static int bzi_setup_reads_at_once(const bzi_setup *setup)
 {
     const bzna_dataset *dataset = setup->dataset;
@@ -22014,9 +21964,9 @@ static int bzi_setup_reads_at_once(const bzi_setup *setup)
     return !setup->slot_bytes || i == dataset->part_count;
 }
 
-/* Sets the numbers of threads, lanes and entries: those of the config, else numbers that suit what decodes. Without
- * readers, workers read. So many samples are read ahead, and more while they are small, where software decodes them, as
- * their decoders would wait for their readers. A run leaves each of the workers several to take. */
+/* Sets the numbers of threads, lanes and entries: the config's, else those that suit what decodes. Without readers,
+ * workers read. Where software decodes small samples, more of them are read ahead, as decoders would wait for readers.
+ * A run leaves each worker several to take. */
 static void bzi_setup_scale(bzi_setup *setup, bzi_queues *queues)
 {
     const bzna_loader_config *config = &setup->config;
@@ -22046,8 +21996,8 @@ static void bzi_setup_scale(bzi_setup *setup, bzi_queues *queues)
     queues->run_most = queues->run_most && !sessions ? queues->run_most : 1;
 }
 
-/* Decides what decodes, and where batches lie. A missing GPU is an error only if the config insists on one. A GPU that
- * is there but cannot be used (after fork, out of memory, lost) is always an error. */
+/* Decides what decodes, and where batches lie. A missing GPU is an error only if the config insists on one. One that is
+ * there but cannot be used (after fork, out of memory, lost) always is. */
 static bzna_status bzi_setup_decide(bzi_setup *setup, bzna_error *err)
 {
     const bzna_loader_config *config = &setup->config;
@@ -22091,8 +22041,8 @@ static bzna_status bzi_setup_decide(bzi_setup *setup, bzna_error *err)
     return bzi_setup_add_tensor(setup, "status", BZNA_DTYPE_INT32, NULL, 0, 0, err);
 }
 
-/* Finds out whether NVDEC can decode JPEG, as the caller asked for: the device has a decoder, which has not failed its
- * check in another loader. Once a sample comes it is too late to choose: then samples fail. */
+/* Takes NVDEC for JPEG, if the device has a decoder for it that has not failed its check in another loader. When a
+ * sample comes it is too late to choose: then it fails. */
 static bzna_status bzi_setup_take_jpeg(bzi_setup *setup, bzna_error *err)
 {
     bzna_codec_info info = { .codec = BZNA_CODEC_JPEG, .chroma_format = 1, .depth = 8 };
@@ -22108,9 +22058,9 @@ static bzna_status bzi_setup_take_jpeg(bzi_setup *setup, bzna_error *err)
     return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.decode.jpeg");
 }
 
-/* Takes the consumer's stream, or makes one. Copies the mean images to the device; batches are written after what is
- * enqueued here. Makes the lanes' scratch memory, so that none is made while they run: for views of the largest output,
- * if policies or a callback may give them operations on pixels. Pre: in the CUDA context. */
+/* Takes the consumer's stream, or makes one. Copies the mean images to the device, before batches are written. Makes
+ * the lanes' scratch memory, so that none is made later: for views of the largest output, if policies or a callback may
+ * give them operations on pixels. In the CUDA context. */
 static bzna_status bzi_setup_make_device(bzi_setup *setup, bzna_error *err)
 {
     bzi_device *device = setup->device;
@@ -22154,8 +22104,8 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 }
 
 /* Chooses the pictures of each sample: those named, else the thumbnail if no output of it is larger than thumbnails.
- * Copies the names, and tries each on the first sample, so that a mistyped name fails now, not with every sample. A
- * sample that cannot be read now may be readable later, so other errors are ignored. */
+ * Each name is tried on the first sample, so that a mistyped one fails now. Other errors are ignored: what cannot be
+ * read now may be readable later. */
 static bzna_status bzi_setup_make_picks(bzi_setup *setup, bzna_error *err)
 {
     const bzi_part *part = &setup->dataset->parts[0];
@@ -22186,9 +22136,8 @@ static bzna_status bzi_setup_make_picks(bzi_setup *setup, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Fails if it is certain that no sample gives a picture: if an output takes any picture, and no container has such a
- * field, or if all containers know the codec of their pictures, and nothing decodes any of them. Otherwise each sample
- * that cannot be decoded fails by itself. */
+/* Fails if it is certain that no sample gives a picture: no container has a picture field for an output that takes any,
+ * or all know the codec of their pictures, and nothing decodes any of them. Otherwise each sample fails by itself. */
 static bzna_status bzi_setup_check_pictures(const bzi_setup *setup, bzna_error *err)
 {
     const bzna_dataset *dataset = setup->dataset;
@@ -22211,7 +22160,7 @@ static bzna_status bzi_setup_check_pictures(const bzi_setup *setup, bzna_error *
     return bzi_error_prefix(err, "loader_config.output");
 }
 
-/* Does everything that can fail. The caller frees what was made. Pre: the arrays of the caller's config are there. */
+/* Does all that can fail. The caller frees what was made. Pre: the arrays of the user's config are there. */
 static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
 {
     bzi_setup *setup = &loader->setup;
@@ -22310,7 +22259,7 @@ static uint32_t bzi_api_error_room(uint64_t struct_size)
     return room > offsetof(bzna_error, message) ? room : 0;
 }
 
-/* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
+/* Copies an error to the caller's struct, as far as there is room. Returns `status`. */
 BZI_COLD
 static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status status)
 {
@@ -22379,7 +22328,7 @@ static bzna_status bzi_api_out(const char *name, void *out, size_t given, void *
     return BZNA_OK;
 }
 
-/* Hands messages that are queued to the user's function, at the end of a call that may have made some. */
+/* Hands queued messages to the user's function, at the end of a call that may have made some. */
 static bzna_status bzi_api_logged(bzi_host *host, bzna_status status)
 {
     bzi_log_deliver(host);
@@ -23162,8 +23111,7 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     BZI_API_END(bzi_api_logged(context->host, bzi_loader_make(context, dataset, &own, out, &e)));
 }
 
-/* Fails without a loader, and where a call may not be made: in a child after fork(), and for calls that wait, inside a
- * callback. */
+/* Fails without a loader, in a child after fork(), and for calls that wait, inside a callback. */
 #define BZI_API_NEED_LOADER(loader, waits)                                                              \
     BZI_API_NEED(loader);                                                                               \
     if (((waits) && bzi_os_in_callback) || bzi_loader_forked(loader))                                   \
@@ -23318,8 +23266,8 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
     BZI_API_ANSWER(info);
 }
 
-/* Gives the loader's config with its defaults, so that it opens such a loader again: a member that has no effect on the
- * kind of warp stays 0. */
+/* Gives the loader's config with its defaults, so that it opens such a loader again: what has no effect on the kind of
+ * warp stays 0. */
 static void bzi_api_loader_config(bzna_loader *loader, bzna_loader_config *config)
 {
     const bzna_warp *drawn = &loader->setup.outputs->warp;
