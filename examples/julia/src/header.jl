@@ -1172,7 +1172,7 @@ end
 
 # The position of a run: 128 bytes of plain data without pointers, to be saved with a model's checkpoint.
 # bzna_loader_save fills it in, and bzna_loader_restore reads it. Its numbers have the byte order of the machine that
-# saved it; a machine of the other order restores it, too.
+# saved it; a machine of the other order refuses it.
 mutable struct bzna_loader_state
     struct_size::UInt32
     version::UInt32

@@ -1294,14 +1294,18 @@ structs! {
     struct bzna_provider {
         /// sizeof the struct; bzna_provider_init sets it
         struct_size: u32,
-        /// Fields at fields, 1..64
-        field_count: u32,
+        /// Must be 0
+        reserved0: u32,
         /// Passed to the functions; the caller's until close
         user: *mut c_void,
         /// Samples; at least 1
         count: u64,
         /// Of the samples; copied
         fields: *const bzna_provider_field,
+        /// 1..64
+        field_count: u32,
+        /// Must be 0
+        reserved1: u32,
         /// Bytes of a value, at most; default context_config.max_sample_bytes, which always holds
         max_bytes: u64,
         /// Gives values; NULL if every field is located
@@ -1316,12 +1320,14 @@ structs! {
         /// opens them with the data set. Otherwise it opens each file when it reads it, so a missing file fails only
         /// its samples
         files: *const *const c_char,
-        /// Paths at files: any number
+        /// Any number
         file_count: u64,
-        /// Of targets 0, 1, ...; copied. NULL: they have no names
-        class_names: *const *const c_char,
-        /// Names at class_names
-        class_count: u64,
+        /// Names of targets 0, 1, ...; copied. NULL: none have any
+        classes: *const *const c_char,
+        /// 0 without classes
+        class_count: u32,
+        /// Must be 0
+        reserved2: u32,
         /// Distinguishes these samples from others: a saved state is not restored with another fingerprint. Default 0:
         /// only count and fields distinguish providers
         fingerprint: u64,
@@ -2157,7 +2163,7 @@ structs! {
         /// NCHW               {batch, channels, height, width}
         /// NHWC               {batch, height, width, channels}
         /// several views      {views, batch, ...}: the shape above, once for each view
-        /// several slices     data is the first slice's: slice_data has all of them
+        /// several slices     data is the first slice's: slices has all of them
         /// without pictures   data is NULL, bytes is 0, and there is no name; shape[0] says how many
         ///                    samples a batch has room for
         /// ```
@@ -2166,8 +2172,8 @@ structs! {
         layout: u32,
         /// 1: no batch of this epoch comes after it
         last_of_epoch: u32,
-        /// That image consists of
-        slices: u32,
+        /// Of all outputs together; 0 without policies
+        operation_views: u32,
         /// How many of the loader's pipeline.batches_in_flight are on loan now, this one included. A released batch
         /// stays on loan as long as DLPack tensors of it exist. 0 after fork
         on_loan: u32,
@@ -2193,13 +2199,13 @@ structs! {
         operations: *const bzna_drawn,
         /// NULL without policies
         operation_counts: *const u32,
-        /// Of all outputs together; 0 without policies
-        operation_views: u32,
+        /// Where each slice of image lies, on the device if the batch is there; the loader's memory, or the caller's of
+        /// output.buffers
+        slices: *const *mut c_void,
+        /// Output.slices
+        slice_count: u32,
         /// Slots of each slice: slice i begins with i * slice_slots
         slice_slots: u32,
-        /// The address of each slice, on the device if the batch is there; the loader's, or the caller's of
-        /// output.buffers
-        slice_data: *const *mut c_void,
     }
 
     /// The loader's batches, threads and decoder, with defaults filled in.
@@ -2330,11 +2336,11 @@ structs! {
 
     /// The position of a run: 128 bytes of plain data without pointers, to be saved with a model's checkpoint.
     /// bzna_loader_save fills it in, and bzna_loader_restore reads it. Its numbers have the byte order of the machine
-    /// that saved it; a machine of the other order restores it, too.
+    /// that saved it; a machine of the other order refuses it.
     struct bzna_loader_state {
         /// 128
         struct_size: u32,
-        /// 2
+        /// 3; a state of an earlier version is refused
         version: u32,
         /// Order.seed
         seed: u64,
@@ -2386,11 +2392,15 @@ structs! {
     struct bzna_writer_config {
         /// sizeof the struct; bzna_writer_config_init sets it
         struct_size: u32,
-        /// Names at classes
-        class_count: u32,
+        /// Must be 0
+        reserved0: u32,
         /// Names of the targets 0 .. class_count - 1, for bzna_dataset_class: UTF-8, at most 65535 bytes each; copied.
         /// NULL: none
         classes: *const *const c_char,
+        /// 0 without classes
+        class_count: u32,
+        /// Must be 0
+        reserved1: u32,
         /// Advanced, used by packers with many threads: memory for samples that wait for those of smaller indices
         /// (bzna_writer_add), in bytes. Default 64 MiB
         queue_bytes: u64,
@@ -2427,15 +2437,15 @@ structs! {
         /// The class number, written here and in the index: any but BZNA_TARGET_NONE. If has_target is 0, it must be 0
         /// or BZNA_TARGET_NONE
         target: i64,
+        /// UTF-8, at most 65535 bytes; in folders, a path; or NULL
+        name: *const c_char,
+        /// Further fields
+        fields: *const bzna_field_value,
+        /// At most 60
+        field_count: u32,
         /// 1: the sample has a target. 0: it has none. If any sample has a target, the index of targets has
         /// BZNA_TARGET_NONE for samples without one
         has_target: u32,
-        /// Fields at fields
-        field_count: u32,
-        /// UTF-8, at most 65535 bytes; in folders, a path; or NULL
-        name: *const c_char,
-        /// Further fields; an array
-        fields: *const bzna_field_value,
         /// Must be 0
         reserved: [u64; 2],
     }
@@ -2617,7 +2627,7 @@ extern "C" {
     /// Opens the file or folder that path names, and detects its kind by its content.
     pub fn bzna_dataset_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Opens several paths as one data set, one after the other.
-    pub fn bzna_dataset_open_list(context: *mut bzna_context, paths: *const *const c_char, count: u32, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_open_list(context: *mut bzna_context, paths: *const *const c_char, path_count: u32, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Opens a file in memory.
     pub fn bzna_dataset_open_memory(context: *mut bzna_context, bytes: *const c_void, size: usize, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Opens a file that the caller's functions read.
@@ -2694,7 +2704,7 @@ extern "C" {
     /// Takes the next batch, in order.
     pub fn bzna_loader_next(loader: *mut bzna_loader, timeout_ns: i64, batch: *mut *mut bzna_batch, err: *mut bzna_error) -> bzna_status;
     /// Gives the samples of one epoch to a loader with BZNA_ORDER_GIVEN: chapter 9.
-    pub fn bzna_loader_set_batches(loader: *mut bzna_loader, epoch: u64, indices: *const u64, count: u64, sizes: *const u32, batch_count: u64, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_loader_set_batches(loader: *mut bzna_loader, epoch: u64, indices: *const u64, index_count: u64, sizes: *const u32, size_count: u64, err: *mut bzna_error) -> bzna_status;
     /// Ends all waiting for batches of loader, now and later, with E_STOPPED, until bzna_loader_reset or
     /// bzna_loader_restore.
     pub fn bzna_loader_stop(loader: *mut bzna_loader, err: *mut bzna_error) -> bzna_status;
