@@ -1,26 +1,25 @@
 #!/usr/bin/env python3
-"""imagenet.py - trains a classifier on an archive of pictures, and goes on where it was interrupted
+r"""imagenet.py - trains a classifier on an archive of pictures, and continues after an interruption
 
     python3 imagenet.py train.bzna --val val.bzna --arch resnet18 --batch-size 256         torch and torchvision
     python3 imagenet.py small.bzna --arch linear --epochs 2 --batch-size 4                 numpy is enough
 
-Without --val, validation takes the archive's validation split where it has one, else every tenth picture. Under
-torchrun or srun every process takes its share. --checkpoint FILE is written after each epoch, and every --save-every
-batches; --resume FILE goes on from there, in the middle of an epoch too, with the batches that were still to come.
-Where torch has CUDA, its GPU also decodes, and pictures stay there.
+Without --val, validation uses the archive's validation split, or every tenth picture if it has none. Under torchrun or
+srun, each process loads its share. --checkpoint FILE is written after each epoch, and every --save-every batches;
+--resume FILE continues from there, also in the middle of an epoch, with the remaining batches. If torch has CUDA, its
+GPU also decodes, and pictures stay there.
 
 Pictures are as in torchvision's reference script, and so are the arguments' names. For training: RandomResizedCrop, a
 flip, --auto-augment (ta_wide, ra, imagenet) and --random-erase, which the loader applies to each sample; then
 --mixup-alpha and --cutmix-alpha, which torchvision applies to the batch. For validation: Resize(256) and
 CenterCrop(224). This is the recipe of torchvision's newer weights:
 
-    torchrun --nproc_per_node=8 imagenet.py train.bzna --val val.bzna --arch resnet50 --batch-size 128 --lr 0.5 --epochs
-    600 --size 176 \
-        --auto-augment ta_wide --random-erase 0.1 --mixup-alpha 0.2 --cutmix-alpha 1.0 --label-smoothing 0.1 --wd
-        0.00002
+    torchrun --nproc_per_node=8 imagenet.py train.bzna --val val.bzna --arch resnet50 --batch-size 128 --lr 0.5 \
+        --epochs 600 --size 176 --auto-augment ta_wide --random-erase 0.1 --mixup-alpha 0.2 --cutmix-alpha 1.0 \
+        --label-smoothing 0.1 --wd 0.00002
 
-Its warm-up, cosine schedule and averaged weights are for the user to add. Unlike there, pictures are turned first as
-their EXIF orientation says; Dataset(orientation="ignore") leaves that out.
+Add its warm-up, cosine schedule and averaged weights yourself. Unlike in torchvision, pictures are first rotated as
+their EXIF orientation says, unless Dataset(orientation="ignore").
 """
 import argparse
 import os
@@ -32,7 +31,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import benzina  # noqa: E402
 from benzina import ops  # noqa: E402
 
-# ImageNet's, on the 0..255 that pictures are decoded to. std divides; whoever has a factor instead gives norm, which
+# ImageNet's, on the 0..255 that pictures are decoded to. std divides; if you have a factor, give norm, which
 # multiplies.
 MEAN = (0.485 * 255, 0.456 * 255, 0.406 * 255)
 STD = (0.229 * 255, 0.224 * 255, 0.225 * 255)
@@ -207,7 +206,7 @@ def validate(loader, model):
 
 
 def augmentation(args):
-    """What the loader does to each sample behind its crop and flip."""
+    """The operations of the loader on each sample after its crop and flip."""
     known = {"ta_wide": ops.TrivialAugmentWide, "ra": lambda: ops.RandAugment(magnitude=args.ra_magnitude),
              "imagenet": lambda: ops.AutoAugment("imagenet")}
     stages = [known[args.auto_augment]()] if args.auto_augment else []
@@ -271,7 +270,7 @@ def parse(argv):
     parser.add_argument("-p", "--print-freq", default=10, type=int)
     parser.add_argument("--seed", default=1234, type=int)
     parser.add_argument("-e", "--evaluate", action="store_true", help="only validate")
-    parser.add_argument("--resume", help="checkpoint to go on from")
+    parser.add_argument("--resume", help="checkpoint to continue from")
     parser.add_argument("--checkpoint", help="where to write checkpoints")
     parser.add_argument("--save-every", default=0, type=int, metavar="BATCHES")
     parser.add_argument(
@@ -369,7 +368,7 @@ def main(argv=None):
         model.load_state_dict(checkpoint["model"])
         train_loader.load_state_dict(checkpoint["loader"])
         best = checkpoint["best"]
-        say("going on in epoch %d" % train_loader.epoch)
+        say("continuing in epoch %d" % train_loader.epoch)
 
     def save():
         if args.checkpoint and where.rank == 0:
