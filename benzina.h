@@ -3185,8 +3185,8 @@ typedef struct bzna_batch_info {
      * fields.geometry */
     const bzna_drawn  *operations;
     const uint32_t    *operation_counts;     /* NULL without policies */
-    /* where each slice of image lies, on the device if the batch is there; the loader's memory, or
-     * the caller's of output.buffers */
+    /* the address of each slice of image, on the device if the batch is there; the loader's memory,
+     * or the caller's of output.buffers */
     void *const       *slices;
     uint32_t           slice_count;   /* output.slices */
     uint32_t           slice_slots;   /* slots of each slice: slice i begins with i * slice_slots */

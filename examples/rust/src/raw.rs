@@ -2199,8 +2199,8 @@ structs! {
         operations: *const bzna_drawn,
         /// NULL without policies
         operation_counts: *const u32,
-        /// Where each slice of image lies, on the device if the batch is there; the loader's memory, or the caller's of
-        /// output.buffers
+        /// The address of each slice of image, on the device if the batch is there; the loader's memory, or the
+        /// caller's of output.buffers
         slices: *const *mut c_void,
         /// Output.slices
         slice_count: u32,
