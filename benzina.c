@@ -657,7 +657,7 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *     bzi_os_try_lock(mutex)                   1: the caller has locked it; 0: another thread has it
  *     bzi_os_cond_init, _free, bzi_os_wake_one, _wake_all
  *     bzi_os_locks_init, _free                 a mutex with its conditions, all of them or none
- *     bzi_os_turn_begin(turn, given_up), _end(turn)     work that one thread at a time does
+ *     bzi_os_exclusive_begin(exclusive, given_up), _end(exclusive)  work that one thread at a time does
  *     bzi_os_wait(cond, mutex)                 may return without a reason
  *     bzi_os_wait_until(cond, mutex, deadline_ns)       likewise with 0; 1 when the deadline has passed */
 
@@ -1571,33 +1571,33 @@ static void bzi_os_locks_free(bzi_mutex *mutex, bzi_cond *conds, uint32_t count)
 }
 
 /* Work that takes long, and that one thread at a time does, without holding a lock. */
-typedef struct bzi_os_turn {
-    bzi_mutex mutex;                  /* may guard what else the owner of the turn has */
+typedef struct bzi_os_exclusive {
+    bzi_mutex mutex;                  /* may guard what else the owner has */
     bzi_cond  over;                   /* taken is 0 again */
     uint32_t  taken;                  /* 1: a thread is at work */
-} bzi_os_turn;
+} bzi_os_exclusive;
 
 /* Waits until no thread is at work, and then begins. Returns 1, or 0 if *given_up is not 0 any more while it waits.
  * given_up: NULL, or what is looked at once a second. */
-static int bzi_os_turn_begin(bzi_os_turn *turn, const atomic_int *given_up)
+static int bzi_os_exclusive_begin(bzi_os_exclusive *exclusive, const atomic_int *given_up)
 {
     int begun;
 
-    bzi_os_lock(&turn->mutex);
-    while (turn->taken && !(given_up && atomic_load(given_up)))
-        bzi_os_wait_until(&turn->over, &turn->mutex, bzi_os_now_ns() + 1000000000u);
-    begun = !turn->taken;
-    turn->taken = 1;
-    bzi_os_unlock(&turn->mutex);
+    bzi_os_lock(&exclusive->mutex);
+    while (exclusive->taken && !(given_up && atomic_load(given_up)))
+        bzi_os_wait_until(&exclusive->over, &exclusive->mutex, bzi_os_now_ns() + 1000000000u);
+    begun = !exclusive->taken;
+    exclusive->taken = 1;
+    bzi_os_unlock(&exclusive->mutex);
     return begun;
 }
 
-static void bzi_os_turn_end(bzi_os_turn *turn)
+static void bzi_os_exclusive_end(bzi_os_exclusive *exclusive)
 {
-    bzi_os_lock(&turn->mutex);
-    turn->taken = 0;
-    bzi_os_wake_one(&turn->over);
-    bzi_os_unlock(&turn->mutex);
+    bzi_os_lock(&exclusive->mutex);
+    exclusive->taken = 0;
+    bzi_os_wake_one(&exclusive->over);
+    bzi_os_unlock(&exclusive->mutex);
 }
 
 /* Around each call of a function of the user's. */
@@ -11842,20 +11842,20 @@ static const double bzi_homography_none[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
  * are above 0, all numbers are finite. */
 static void bzi_affine_matrix(const bzi_affine *a, double h[9])
 {
-    const double c = bzi_math_cos(a->degrees), s = bzi_math_sin(a->degrees), turn[2][2] = { { c, -s }, { s, c } };
+    const double c = bzi_math_cos(a->degrees), s = bzi_math_sin(a->degrees), rotation[2][2] = { { c, -s }, { s, c } };
     double scale[2] = { 1, 1 }, from[2];
 
     for (int i = 0; i < 2; i++) {
         from[i] = a->shift[i] - (a->out[i] - 1) / 2;
         if (a->resize)
-            scale[i] = fabs(turn[i][0] * a->crop[0] + turn[i][1] * a->crop[1]) / a->out[i];
+            scale[i] = fabs(rotation[i][0] * a->crop[0] + rotation[i][1] * a->crop[1]) / a->out[i];
     }
     if (a->keep_ratio)
         scale[0] = scale[1] = fmin(scale[0], scale[1]);
 
     memcpy(h, bzi_homography_none, sizeof bzi_homography_none);
     for (int i = 0; i < 2; i++, h += 3) {
-        const double sign = a->flip[i] ? -1 : 1, x = turn[i][0] * scale[0], y = turn[i][1] * scale[1];
+        const double sign = a->flip[i] ? -1 : 1, x = rotation[i][0] * scale[0], y = rotation[i][1] * scale[1];
         h[0] = sign * x;
         h[1] = sign * y;
         h[2] = sign * (x * from[0] + y * from[1] + a->center[i]) + (a->in[i] - 1) / 2;
@@ -12123,9 +12123,9 @@ static void bzi_jitter_mxnet(bzna_random *random, const bzna_mxnet *x, bzna_tran
 /* Appends torchvision's RandomAffine without its shift and scale, which turns and shears about the output's middle. */
 static void bzi_distort_affine(double rotate, double shear_x, double shear_y, const double size[2], double h[9])
 {
-    const double turn = rotate - shear_y, cos_y = bzi_math_cos(shear_y), tan_x = bzi_math_tan(shear_x);
-    const double a = bzi_math_cos(turn) / cos_y, b = -a * tan_x - bzi_math_sin(rotate);
-    const double c = bzi_math_sin(turn) / cos_y, d = -c * tan_x + bzi_math_cos(rotate);
+    const double angle = rotate - shear_y, cos_y = bzi_math_cos(shear_y), tan_x = bzi_math_tan(shear_x);
+    const double a = bzi_math_cos(angle) / cos_y, b = -a * tan_x - bzi_math_sin(rotate);
+    const double c = bzi_math_sin(angle) / cos_y, d = -c * tan_x + bzi_math_cos(rotate);
     const double x = (size[0] - 1) / 2, y = (size[1] - 1) / 2;
     const double matrix[9] = { d, -b, x - d * x + b * y, -c, a, y + c * x - a * y, 0, 0, 1 };
     bzi_homography_multiply(h, matrix, h);
@@ -12703,10 +12703,10 @@ static void bzi_augment_move(const bzna_drawn *d, const double out[2], int beyon
     const double x = (out[0] - 1) / 2, y = (out[1] - 1) / 2;
     const int axis = d->kind == BZNA_OP_SHEAR_Y || d->kind == BZNA_OP_TRANSLATE_Y || d->kind == BZNA_OP_TRANSLATE_Y_PX;
     const int is_share = d->kind == BZNA_OP_TRANSLATE_X || d->kind == BZNA_OP_TRANSLATE_Y;
-    const double turn[9] = { c, -s, x - c * x + s * y, s, c, y - s * x - c * y, 0, 0, 1 };
+    const double rotation[9] = { c, -s, x - c * x + s * y, s, c, y - s * x - c * y, 0, 0, 1 };
     double m[9], clip[9];
 
-    memcpy(m, d->kind == BZNA_OP_ROTATE ? turn : bzi_homography_none, sizeof m);
+    memcpy(m, d->kind == BZNA_OP_ROTATE ? rotation : bzi_homography_none, sizeof m);
     if (d->kind == BZNA_OP_SHEAR_X || d->kind == BZNA_OP_SHEAR_Y) {
         m[1 + 2 * axis] = by;
         m[2 + 3 * axis] = by / 2;
@@ -14566,8 +14566,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
  * A context has at most one bzi_device, made by the first caller that needs it. Calls that need a current CUDA context
  * are made between enter and leave, or on a thread of the library that has entered once.
  *
- *   mark   lock                 guards                        order
- *   (D)    device->turn.mutex   what the device can decode    a leaf
+ *   mark   lock                      guards                        order
+ *   (D)    device->exclusive.mutex   what the device can decode    a leaf
  *
  * One session at a time checks what NVDEC decodes. It holds no lock meanwhile, because a check allocates. */
 
@@ -14644,7 +14644,7 @@ struct bzi_device {
     CUmodule         module;          /* the kernel's */
     CUfunction       warp[BZI_KERNEL_COUNT];
     CUfunction       augment;         /* NULL with BENZINA_NO_AUGMENT */
-    uint32_t         has_turn;        /* 1: `turn` was made */
+    uint32_t         has_exclusive;   /* 1: `exclusive` was made */
     uint32_t         owns_primary;    /* 1: the primary CUDA context is retained */
     int64_t          process;         /* that opened it; after fork, no other may call the driver */
     bzna_device_info info;
@@ -14655,7 +14655,7 @@ struct bzi_device {
     atomic_uint      given_up;        /* a bit for each codec that no session decodes any more because of failures */
     uint32_t         spins;           /* 1: a thread that waits in a call of the driver keeps a processor busy */
     uint32_t         checks;          /* 1: what the kernel and NVDEC make is compared with what the CPU makes */
-    bzi_os_turn      turn;            /* of sessions that check a kind of pictures; its mutex is (D) */
+    bzi_os_exclusive exclusive;       /* of sessions that check a kind of pictures; its mutex is (D) */
     bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
     uint64_t         decoder_budget;  /* bytes that decoder_bytes may reach */
     atomic_uint_fast64_t decoder_bytes;           /* of the surfaces of all decoders */
@@ -14992,10 +14992,10 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     if (!kind)
         return BZNA_OK;
 
-    bzi_os_lock(&device->turn.mutex);
+    bzi_os_lock(&device->exclusive.mutex);
     known = kind->known;
     *out = kind->caps;
-    bzi_os_unlock(&device->turn.mutex);
+    bzi_os_unlock(&device->exclusive.mutex);
     if (known)
         return BZNA_OK;
 
@@ -15008,10 +15008,10 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     if (out->bIsSupported && !out->nNumNVDECs)              /* old drivers do not count them */
         out->nNumNVDECs = 1;
 
-    bzi_os_lock(&device->turn.mutex);
+    bzi_os_lock(&device->exclusive.mutex);
     kind->caps = *out;
     kind->known = 1;
-    bzi_os_unlock(&device->turn.mutex);
+    bzi_os_unlock(&device->exclusive.mutex);
     return BZNA_OK;
 }
 
@@ -15058,8 +15058,8 @@ static void bzi_device_close(bzi_device *device)
             device->cu.cuDevicePrimaryCtxRelease(device->handle);
     }
 
-    if (device->has_turn)
-        bzi_os_locks_free(&device->turn.mutex, &device->turn.over, 1);
+    if (device->has_exclusive)
+        bzi_os_locks_free(&device->exclusive.mutex, &device->exclusive.over, 1);
     bzi_release(&memory, device, 1, sizeof *device);
 }
 
@@ -15412,8 +15412,10 @@ static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *co
     device->process = bzi_os_process();
     device->info.struct_size = sizeof device->info;
     device->info.device.kind = BZNA_DEVICE_CUDA;
-    device->has_turn = (uint32_t)bzi_os_locks_init(&device->turn.mutex, BZI_RANK_DEVICE, &device->turn.over, 1);
-    status = device->has_turn ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    device->has_exclusive = (uint32_t)bzi_os_locks_init(&device->exclusive.mutex, BZI_RANK_DEVICE,
+                                                        &device->exclusive.over, 1);
+    status = device->has_exclusive ? bzi_device_choose(device, err) :
+                                     BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
         (status = bzi_device_enter(device, err)) == BZNA_OK) {
@@ -16542,14 +16544,14 @@ static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *
     bzna_status status = BZNA_OK;
 
     if (bzi_check_is_due(device, want)) {
-        const int begun = bzi_os_turn_begin(&device->turn, &device->stuck);
+        const int begun = bzi_os_exclusive_begin(&device->exclusive, &device->stuck);
 
         if (atomic_load(&device->stuck))
             status = bzi_device_video(device, err);
         else if (bzi_check_is_due(device, want))
             status = bzi_check_run(session, kind, coded, err);
         if (begun)
-            bzi_os_turn_end(&device->turn);
+            bzi_os_exclusive_end(&device->exclusive);
     }
 
     if (status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST)
@@ -20442,15 +20444,15 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
  * LOCKS
- *   mark   lock                  guards                       held across                     taken while holding
- *   (C)    context->turn.mutex   who makes the device or its  never a call of the driver's    nothing
- *                                pool, one thread at a time   or the user's */
+ *   mark   lock                       guards                       held across                     taken while holding
+ *   (C)    context->exclusive.mutex   who makes the device or its  never a call of the driver's    nothing
+ *                                     pool, one thread at a time   or the user's */
 
 struct bzna_context {
     bzi_host       *host;             /* a reference is held */
     atomic_int      references;       /* the owner's, and one for each loader */
     bzna_context_config config;       /* with defaults filled in */
-    bzi_os_turn     turn;             /* of threads that make what follows; its mutex is (C) */
+    bzi_os_exclusive exclusive;       /* of threads that make what follows; its mutex is (C) */
     bzi_device     *device;           /* NULL: not opened yet, or there is none; once set it stays */
     bzna_error      device_error;     /* status < 0: why there is no device */
     bzi_pool       *pool;             /* NULL: no loader has decoded on the device yet; once set it stays */
@@ -20468,7 +20470,7 @@ static void bzi_context_drop(bzna_context *context)
 
     if ((!context->pool || !bzi_pool_close(context->pool)) && context->device)
         bzi_device_close(context->device);
-    bzi_os_locks_free(&context->turn.mutex, &context->turn.over, 1);
+    bzi_os_locks_free(&context->exclusive.mutex, &context->exclusive.over, 1);
     bzi_release(&host->memory, context, 1, sizeof *context);
     bzi_host_drop(host);
 }
@@ -20483,7 +20485,7 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
         return err->status;
 
     context = bzi_alloc_zero(&host->memory, 1, sizeof *context);
-    if (!context || !bzi_os_locks_init(&context->turn.mutex, BZI_RANK_CONTEXT, &context->turn.over, 1)) {
+    if (!context || !bzi_os_locks_init(&context->exclusive.mutex, BZI_RANK_CONTEXT, &context->exclusive.over, 1)) {
         bzi_release(&host->memory, context, 1, sizeof *context);
         bzi_host_drop(host);
         return context ? BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock") : bzi_fail_memory(err, "a context");
@@ -20512,7 +20514,7 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     if (context->config.device.kind == BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_DEVICE, "context_config.device is BZNA_DEVICE_CPU");
 
-    bzi_os_turn_begin(&context->turn, NULL);
+    bzi_os_exclusive_begin(&context->exclusive, NULL);
     *err = context->device_error;
     failed = !context->device && err->status == BZNA_OK;
     if (failed && bzi_device_open(context->host, &context->config, &context->device, err) == BZNA_E_DEVICE_LOST)
@@ -20521,7 +20523,7 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     if (failed)
         context->device_error = *err;
     device = context->device;
-    bzi_os_turn_end(&context->turn);
+    bzi_os_exclusive_end(&context->exclusive);
 
     if (failed)
         bzi_log(context->host, BZNA_LOG_INFO, err->status, "no GPU: %s", err->message);
@@ -20546,11 +20548,11 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 {
     bzna_status status = BZNA_OK;
 
-    bzi_os_turn_begin(&context->turn, NULL);
+    bzi_os_exclusive_begin(&context->exclusive, NULL);
     if (!context->pool)
         status = bzi_pool_open(context->device, context->host, &context->pool, err);
     *out = context->pool;
-    bzi_os_turn_end(&context->turn);
+    bzi_os_exclusive_end(&context->exclusive);
     return status;
 }
 
@@ -20806,54 +20808,49 @@ static bzna_status bzi_order_make(bzi_order *order, bzi_setup *setup, bzna_error
     return bzi_indices_repeat(setup, order->indices, count, &order->repeats, err);
 }
 
-/* Starts the loader's next thread, if it has threads, on the next of the caller's processors. */
-static bzna_status bzi_loader_start_thread(bzna_loader *loader, uint32_t role, bzi_worker *worker, bzna_error *err)
+/* Starts all threads, one after the other on the caller's processors, or only prepares the work without threads. The
+ * loader ends them, after an error, too. In the CUDA context, if batches lie on the device. */
+static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err)
 {
     static const char *const names[BZI_ROLES] = {
         [BZI_ROLE_READ] = "loader_config.read.threads: cannot start reader thread",
         [BZI_ROLE_WORK] = "loader_config.decode.threads: cannot start decoder thread",
         [BZI_ROLE_RETIRE] = "cannot start the thread that takes batches back, thread"
     };
-    const bzna_loader_pipeline *pipeline = &loader->setup.config.pipeline;
-    bzi_watches *watches = &loader->queues.watches;
-    const uint32_t number = watches->count;
-    const int32_t cpu = pipeline->cpus ? pipeline->cpus[number % pipeline->cpu_count] : -1;
-    bzi_hand *hand = &loader->hands[number];
-    char place[48] = "";
-    int error;
-
-    *hand = (bzi_hand){ .setup = &loader->setup, .queues = &loader->queues, .role = role, .worker = worker,
-                        .watch = &watches->all[number] };
-    hand->device = worker ? worker->lane.device : role == BZI_ROLE_RETIRE ? loader->setup.device : NULL;
-    hand->watch->patient = role == BZI_ROLE_RETIRE;
-    if (pipeline->no_threads)
-        return BZNA_OK;
-    if ((error = bzi_os_thread_start(&hand->thread, bzi_hand_run, hand, cpu)) != 0) {
-        if (cpu >= 0)
-            snprintf(place, sizeof place, " on processor %d (pipeline.cpus)", cpu);
-        return BZI_FAIL_BY(err, BZNA_E_THREAD, error, "%s %u of the loader%s: %s", names[role], number, place,
-                           bzi_os_error(error).text);
-    }
-    watches->count++;
-    return BZNA_OK;
-}
-
-/* Starts all threads. The loader ends them, after an error, too. In the CUDA context, if batches lie on the device. */
-static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err)
-{
     const bzi_setup *setup = &loader->setup;
+    const bzna_loader_pipeline *pipeline = &setup->config.pipeline;
     bzi_queues *queues = &loader->queues;
-    const uint32_t first = setup->lanes - queues->worker_count;
+    const uint32_t workers = queues->worker_count, not_retiring = workers + queues->reader_count;
+    const uint32_t count = not_retiring + (setup->device && !pipeline->no_threads);
 
-    for (uint32_t i = 0; i < queues->worker_count; i++)
-        if (bzi_worker_open(&loader->workers[i], setup, queues, first + i, err) != BZNA_OK ||
-            bzi_loader_start_thread(loader, BZI_ROLE_WORK, &loader->workers[i], err) != BZNA_OK)
-            return err->status;
-    for (uint32_t i = 0; i < queues->reader_count; i++)
-        if (bzi_loader_start_thread(loader, BZI_ROLE_READ, NULL, err) != BZNA_OK)
-            return err->status;
-    return setup->device && !setup->config.pipeline.no_threads ?
-               bzi_loader_start_thread(loader, BZI_ROLE_RETIRE, NULL, err) : BZNA_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        const int32_t cpu = pipeline->cpus ? pipeline->cpus[i % pipeline->cpu_count] : -1;
+        bzi_hand *hand = &loader->hands[i];
+        char place[48] = "";
+        int error;
+
+        *hand = (bzi_hand){ .setup = setup, .queues = queues, .watch = &queues->watches.all[i] };
+        hand->role = i < workers ? BZI_ROLE_WORK : i < not_retiring ? BZI_ROLE_READ : BZI_ROLE_RETIRE;
+        hand->watch->patient = hand->role == BZI_ROLE_RETIRE;
+        hand->device = hand->role == BZI_ROLE_RETIRE ? setup->device : NULL;
+        if (hand->role == BZI_ROLE_WORK) {
+            hand->worker = &loader->workers[i];
+            if (bzi_worker_open(hand->worker, setup, queues, setup->lanes - workers + i, err) != BZNA_OK)
+                return err->status;
+            hand->device = hand->worker->lane.device;
+        }
+        if (pipeline->no_threads)
+            continue;
+
+        if ((error = bzi_os_thread_start(&hand->thread, bzi_hand_run, hand, cpu)) != 0) {
+            if (cpu >= 0)
+                snprintf(place, sizeof place, " on processor %d (pipeline.cpus)", cpu);
+            return BZI_FAIL_BY(err, BZNA_E_THREAD, error, "%s %u of the loader%s: %s", names[hand->role], i, place,
+                               bzi_os_error(error).text);
+        }
+        queues->watches.count++;
+    }
+    return BZNA_OK;
 }
 
 /* --- Closing --- */
@@ -21724,7 +21721,7 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 
 
 /* ==== 85. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 8-9, 12, 47-50, 84.
+ * Calls: rooms 2, 8-9, 12, 41, 47-50, 84.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -21786,12 +21783,32 @@ static bzna_status bzi_setup_policies(bzi_setup *setup, bzi_output *output, bzna
     return BZNA_OK;
 }
 
-/* Completes an output, and adds it. palette: how its field, which is decoded once, is delivered to all outputs of
+/* Copies a pick's name, and tries it on the first sample, so that a mistyped one fails now. Other errors are ignored:
+ * what cannot be read now may be readable later. setting: that names the field. */
+static bzna_status bzi_setup_try_pick(bzi_setup *setup, bzi_pick *pick, const char *setting, bzna_error *err)
+{
+    const bzi_part *part = &setup->dataset->parts[0];
+    bzi_image image;
+    bzna_status status;
+
+    if (!(pick->name = bzi_arena_text(&setup->arena, pick->name)))
+        return bzi_fail_memory(err, "the names of fields");
+    status = bzi_container_look_image(part->container, part->first, pick, NULL, &image, err);
+    if (status == BZNA_E_NOT_FOUND)
+        bzi_error_prefix(err, setting);
+    return status == BZNA_E_NOT_FOUND || status == BZNA_E_MEMORY ? status : BZNA_OK;
+}
+
+/* Completes an output, and adds it. Without a field, it has the picture, or the thumbnail if all such outputs are small
+ * enough. palette: how its field, which is decoded once, is delivered to all outputs of
  * it. */
 static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, uint32_t palette, bzna_error *err)
 {
-    bzi_output *output = &setup->outputs[setup->output_count++];
+    const uint32_t number = setup->output_count++;
+    bzi_output *output = &setup->outputs[number];
     const uint64_t bytes = bzi_output_bytes(&output->shape) * output->views;
+    char text[BZI_SETTING_BYTES];
+    bzi_pick *pick;
 
     if (output->views > BZI_LIMIT_VIEWS - setup->view_count)
         return BZI_MISUSE(err, "%s.views: %u, and %u of other outputs, are more than %u", output->where, output->views,
@@ -21802,9 +21819,16 @@ static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, uint32_t p
 
     while (output->picture < setup->pick_count && !bzi_name_is(field, setup->picks[output->picture].name))
         output->picture++;
-    if (output->picture == setup->pick_count)
-        setup->picks[setup->pick_count++] = (bzi_pick){ .name = field, .palette = palette };
-    if (setup->picks[output->picture].palette != palette)
+    pick = &setup->picks[output->picture];
+    if (output->picture == setup->pick_count) {
+        *pick = (bzi_pick){ .name = field, .palette = palette };
+        setup->pick_count++;
+        if (field && bzi_setup_try_pick(setup, pick, bzi_setting_name(text, output->group, number ? "field" :
+                                                                      "fields.image"), err) != BZNA_OK)
+            return err->status;
+    }
+    pick->whole |= !field && (output->shape.width > BZI_THUMB_EDGE || output->shape.height > BZI_THUMB_EDGE);
+    if (pick->palette != palette)
         return BZI_MISUSE(err, "%s.palette: another output has the same field, which is decoded once, and says "
                           "otherwise", output->where);
 
@@ -21926,7 +21950,7 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 
 
 /* ==== 86. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-10, 20, 25, 41-42, 51, 56-57, 61, 63, 67-68, 73, 78, 80, 84-85.
+ * Calls: rooms 2, 4, 7-10, 20, 25, 42, 51, 56-57, 61, 63, 67-68, 73, 78, 80, 85.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -22103,39 +22127,6 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
-/* Chooses the pictures of each sample: those named, else the thumbnail if no output of it is larger than thumbnails.
- * Each name is tried on the first sample, so that a mistyped one fails now. Other errors are ignored: what cannot be
- * read now may be readable later. */
-static bzna_status bzi_setup_make_picks(bzi_setup *setup, bzna_error *err)
-{
-    const bzi_part *part = &setup->dataset->parts[0];
-    char text[BZI_SETTING_BYTES];
-    uint32_t copied = 0;              /* picks, which are numbered as outputs need them */
-
-    for (uint32_t i = 0; i < setup->output_count; i++) {
-        const bzi_output *output = &setup->outputs[i];
-        bzi_pick *pick = &setup->picks[output->picture];
-        bzi_image image;
-        bzna_status status;
-
-        pick->whole |= !pick->name && (output->shape.width > BZI_THUMB_EDGE || output->shape.height > BZI_THUMB_EDGE);
-        if (output->picture < copied)
-            continue;
-        copied++;
-        if (!pick->name)
-            continue;
-        if (!(pick->name = bzi_arena_text(&setup->arena, pick->name)))
-            return bzi_fail_memory(err, "the names of fields");
-
-        status = bzi_container_look_image(part->container, part->first, pick, NULL, &image, err);
-        if (status == BZNA_E_MEMORY)
-            return status;
-        if (status == BZNA_E_NOT_FOUND)
-            return bzi_error_prefix(err, bzi_setting_name(text, output->group, i ? "field" : "fields.image"));
-    }
-    return BZNA_OK;
-}
-
 /* Fails if it is certain that no sample gives a picture: no container has a picture field for an output that takes any,
  * or all know the codec of their pictures, and nothing decodes any of them. Otherwise each sample fails by itself. */
 static bzna_status bzi_setup_check_pictures(const bzi_setup *setup, bzna_error *err)
@@ -22182,7 +22173,6 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     if (bzi_setup_decide(setup, err) != BZNA_OK ||
         (setup->config.decode.jpeg == BZNA_DECODER_NVDEC && bzi_setup_take_jpeg(setup, err) != BZNA_OK) ||
         bzi_setup_check_pictures(setup, err) != BZNA_OK ||
-        bzi_setup_make_picks(setup, err) != BZNA_OK ||
         bzi_setup_list_columns(setup, setup->config.fields.tensors, 1, err) != BZNA_OK ||
         bzi_setup_make_made(setup, err) != BZNA_OK ||
         bzi_setup_list_columns(setup, setup->config.fields.bytes, 0, err) != BZNA_OK ||
@@ -22441,9 +22431,9 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
     all = device->info;
     all.video = bzi_device_video(device, &e);
     bzi_string_copy(all.message, sizeof all.message, e.message);
-    bzi_os_turn_begin(&context->turn, NULL);
+    bzi_os_exclusive_begin(&context->exclusive, NULL);
     all.sessions = context->pool ? context->pool->count : 0;
-    bzi_os_turn_end(&context->turn);
+    bzi_os_exclusive_end(&context->exclusive);
     BZI_API_ANSWER(info);
 }
 
