@@ -62,10 +62,10 @@
  *     BENZINA_HIDDEN       no function is exported: for a plugin or shared library with a copy of
  *                          the pair inside. Several copies may then live in one process
  *
- * The library decides for each picture if this build can decode it. A sample that needs a library
- * that is left out fails by itself, with E_UNSUPPORTED and a message that names the switch, and the
- * others are loaded. A loader is refused as a whole only if it is known, when it is opened, that
- * none of its samples can be decoded: those of a plain video without libavcodec, for example.
+ * The library decides for each picture whether this build can decode it. A sample that needs a
+ * library that is left out fails by itself, with E_UNSUPPORTED and a message that names the switch,
+ * and the others are loaded. A loader is refused as a whole only if it is known, when it is opened,
+ * that none of its samples can be decoded: those of a plain video without libavcodec, for example.
  *
  * The parts that BENZINA_NO_... leaves out can also be removed from the text:
  * make dist WITHOUT="SHARDS WRITER" writes a benzina.c without these parts, and a benzina.h without

@@ -40,8 +40,8 @@
  *
  * To use this in a program, copy stream.h, stream.c, stream_source.h and stream_source.c into a folder next to
  * benzina.h, such as stream/, and formats.h, data.h, data.c, paths.c and rules.c of examples/formats into another, such
- * as formats/. Add them to the options that benzina.c is compiled with (POSIX; zlib and zstd, or -DBZNA_STREAM_NO_ZLIB
- * and -DBZNA_STREAM_NO_ZSTD):
+ * as formats/. Compile them with the program. They need POSIX, and zlib and zstd unless -DBZNA_STREAM_NO_ZLIB and
+ * -DBZNA_STREAM_NO_ZSTD are given:
  *
  *     cc -std=c11 -I. -Istream -Iformats program.c stream/stream.c stream/stream_source.c formats/paths.c \
  *        formats/rules.c formats/data.c benzina.o $(pkg-config --libs zlib libzstd libavcodec libavutil libjpeg) \
