@@ -537,6 +537,43 @@ void bzna_formats_file_hold(data_file *file)
 
 /* ---- Records one after the other in a file ----------------------------------------------------- */
 
+/* Says where a record lies, as a provider's locate. */
+static bzna_status records_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
+{
+    const data_records *const r = user;
+    (void)field, (void)err;
+
+    place->offset = r->offsets ? r->offsets[index] : r->begin + index * r->stride;
+    place->size = r->offsets ? r->offsets[index + 1] - place->offset : r->stride;
+    place->file = r->file.is_file ? 0 : BZNA_BY_READ;
+    if (r->file.memory && !r->offsets)                      /* RecordIO's change when they are unpacked */
+        place->data = r->file.memory + place->offset;
+    return BZNA_OK;
+}
+
+/* Reads a record, as a provider's read. */
+static bzna_status records_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
+                                uint64_t *size, bzna_error *err)
+{
+    const data_records *const r = user;
+    bzna_place place = { .size = 0 };
+
+    records_locate(user, index, field, &place, err);
+    *size = place.size;
+    return *size > capacity ? BZNA_OK : bzna_formats_file_read(&r->file, place.offset, buffer, *size, err);
+}
+
+void bzna_formats_records_close(void *user)
+{
+    data_records *r = user;
+
+    if (r->file.source.close)
+        r->file.source.close(r->file.source.user);
+    free(r->file.held);
+    free(r->offsets);
+    free(r);
+}
+
 void *bzna_formats_records_make(bzna_provider *provider, size_t size, const data_file *file, const char *const *name,
                                 bzna_error *err)
 {
@@ -550,8 +587,8 @@ void *bzna_formats_records_make(bzna_provider *provider, size_t size, const data
     r->file = *file;
     r->file.source.close = NULL;
     provider->user = r;
-    provider->locate = bzna_formats_records_locate;
-    provider->read = bzna_formats_records_read;
+    provider->locate = records_locate;
+    provider->read = records_read;
     provider->close = bzna_formats_records_close;
     provider->file_count = file->is_file && !file->memory;
     provider->files = provider->file_count ? name : NULL;
@@ -566,39 +603,4 @@ bzna_status bzna_formats_records_open(bzna_context *context, bzna_provider *prov
     if (bzna_formats_data_open(context, provider, NULL, name, dataset, out, err) == BZNA_OK)
         ((data_records *)provider->user)->file.source.close = file->source.close;
     return err->status;
-}
-
-bzna_status bzna_formats_records_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
-{
-    const data_records *const r = user;
-    (void)field, (void)err;
-
-    place->offset = r->offsets ? r->offsets[index] : r->begin + index * r->stride;
-    place->size = r->offsets ? r->offsets[index + 1] - place->offset : r->stride;
-    place->file = r->file.is_file ? 0 : BZNA_BY_READ;
-    if (r->file.memory && !r->offsets)                      /* RecordIO's change when they are unpacked */
-        place->data = r->file.memory + place->offset;
-    return BZNA_OK;
-}
-
-bzna_status bzna_formats_records_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                                      uint64_t *size, bzna_error *err)
-{
-    const data_records *const r = user;
-    bzna_place place = { .size = 0 };
-
-    bzna_formats_records_locate(user, index, field, &place, err);
-    *size = place.size;
-    return *size > capacity ? BZNA_OK : bzna_formats_file_read(&r->file, place.offset, buffer, *size, err);
-}
-
-void bzna_formats_records_close(void *user)
-{
-    data_records *r = user;
-
-    if (r->file.source.close)
-        r->file.source.close(r->file.source.user);
-    free(r->file.held);
-    free(r->offsets);
-    free(r);
 }

@@ -210,10 +210,7 @@ typedef struct data_records {
     uint64_t  begin, stride;          /* otherwise: where the first one begins, and how far the next is from one */
 } data_records;
 
-/* A provider's functions: where a record lies; the record, if it must be read; freeing of the struct. */
-bzna_status bzna_formats_records_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err);
-bzna_status bzna_formats_records_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                                      uint64_t *size, bzna_error *err);
+/* Frees the struct, as a provider's close. */
 void bzna_formats_records_close(void *user);
 
 /* Makes a provider's user of `size` bytes, which begins with a data_records and takes the file, but for its source; and

@@ -332,26 +332,20 @@ static int tiff_samples(tiff_file *f, const bzna_rectangle *needed, const bzna_c
 /* Has libtiff make RGB of the whole picture, without turning it. */
 static int tiff_by_libtiff(tiff_file *f, const bzna_rectangle *needed, const bzna_codec_planes *planes)
 {
-    TIFFRGBAImage image;
     uint32_t *const pixels = (uint32_t *)(void *)f->buffer;
-    char why[1024] = "";
-    int done;
+    uint16_t orientation = ORIENTATION_TOPLEFT;
 
-    if (!TIFFRGBAImageOK(f->tiff, why) || !TIFFRGBAImageBegin(&image, f->tiff, 1, why)) {
-        tiff_fail(f, BZNA_E_CODEC, why);
+    TIFFGetField(f->tiff, TIFFTAG_ORIENTATION, &orientation);
+    if (!TIFFReadRGBAImageOriented(f->tiff, f->width, f->height, pixels, orientation, 1))
         return 0;
-    }
-    image.orientation = image.req_orientation = ORIENTATION_TOPLEFT;
-    done = TIFFRGBAImageGet(&image, pixels, f->width, f->height);
-    TIFFRGBAImageEnd(&image);
-    for (uint32_t y = needed->y0; y < needed->y1 && done; y++) {
+    for (uint32_t y = needed->y0; y < needed->y1; y++) {
         uint8_t *to = formats_row(planes, 0, y);
 
         for (uint64_t x = 0; x < f->width; x++)
             for (uint32_t c = 0; c < 3; c++)
                 *to++ = (uint8_t)(pixels[(uint64_t)y * f->width + x] >> 8 * c);
     }
-    return done;
+    return 1;
 }
 
 static bzna_status tiff_decode(void *state, const void *data, uint64_t bytes, const bzna_rectangle *needed,
