@@ -60,16 +60,16 @@ static int heif_is_one_of(uint32_t type, const char *types)
     return 0;
 }
 
-/* Finds the first box of a type. Where there is none, *payload has no bytes. */
-static formats_bytes heif_child(formats_bytes b, const char *type)
+/* Finds the first box of a type, and in it the first one of the next type of a list. Where there is none, the result has
+ * no bytes. */
+static formats_bytes heif_child(formats_bytes b, const char *types)
 {
-    const uint32_t wanted = formats_type(type);
     formats_bytes payload;
     uint32_t found;
 
     for (uint32_t n = 0; n < HEIF_ITEMS && formats_box(&b, &found, &payload) > 0; n++)
-        if (found == wanted)
-            return payload;
+        if (found == formats_type(types))
+            return types[4] ? heif_child(payload, types + 4) : payload;
     return (formats_bytes){ NULL, 0, 0 };
 }
 
@@ -608,8 +608,8 @@ static bzna_status heif_describe(const heif *h, const heif_item *item, formats_b
 static bzna_status heif_sequence(const heif *h, heif_item *item, formats_bytes *data)
 {
     static const uint8_t upright[20] = { [1] = 1, [17] = 1 };               /* the first five of a matrix */
-    formats_bytes c = h->moov, trak = c, mdia = c, hdlr, tkhd, stbl, stsd, entry, sizes, chunks;
-    uint32_t type, handler = 0, bytes = 4;
+    formats_bytes c = h->moov, trak = c, hdlr, tkhd, stbl, stsd, entry, sizes, chunks;
+    uint32_t type, handler = 0;
     uint64_t size, offset;
     bzna_status status = BZNA_OK;
 
@@ -617,12 +617,11 @@ static bzna_status heif_sequence(const heif *h, heif_item *item, formats_bytes *
         if (n == HEIF_ITEMS || formats_box(&c, &type, &trak) <= 0)
             return heif_fail(h, NULL, BZNA_E_UNSUPPORTED, "file",
                              "it has neither a primary item nor a track of pictures");
-        mdia = heif_child(trak, "mdia");
-        hdlr = heif_child(mdia, "hdlr");
+        hdlr = heif_child(trak, "mdiahdlr");
         formats_take(&hdlr, 8);
         handler = type == formats_type("trak") ? formats_u32(&hdlr) : 0;
     }
-    stbl = heif_child(heif_child(mdia, "minf"), "stbl");
+    stbl = heif_child(trak, "mdiaminfstbl");
     stsd = heif_child(stbl, "stsd");
     formats_take(&stsd, 8);
     if (formats_box(&stsd, &item->type, &entry) <= 0 || !(item->kind = heif_kind_of(item->type)))
@@ -648,12 +647,8 @@ static bzna_status heif_sequence(const heif *h, heif_item *item, formats_bytes *
     if (formats_u32(&sizes) && !size)
         size = formats_u32(&sizes);
     chunks = heif_child(stbl, "stco");
-    if (!chunks.at) {
-        chunks = heif_child(stbl, "co64");
-        bytes = 8;
-    }
     formats_take(&chunks, 8);
-    offset = formats_number(&chunks, bytes);
+    offset = formats_u32(&chunks);
     if (chunks.overrun || sizes.overrun || !size || offset > h->file.left || size > h->file.left - offset)
         return heif_fail(h, stbl.at, BZNA_E_BOX, "moov/trak/mdia/minf/stbl", "index entry 0 says %llu bytes at %llu, "
                          "but there are only %llu", (heif_llu)size, (heif_llu)offset,

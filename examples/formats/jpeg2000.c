@@ -99,21 +99,21 @@ static bzna_status j2k_size(formats_bytes *r, j2k_picture *p, uint64_t bytes, bz
 
 static uint32_t j2k_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* Reads what COD and COC have in common, after Scod or Scoc, which is `style`. parts: samples of a code block and of a
- * precinct, as powers of two; the least that were found so far. */
-static void j2k_style(formats_bytes *r, uint32_t style, uint32_t parts[2])
+/* Reads what COD and COC have in common, after Scod or Scoc, which is `style`. Returns the samples of the smallest code
+ * block, as a power of two; or `least`, the smallest that was found so far. */
+static uint32_t j2k_style(formats_bytes *r, uint32_t style, uint32_t least)
 {
     const uint32_t levels = formats_u8(r), width = (formats_u8(r) & 15) + 2, height = (formats_u8(r) & 15) + 2;
 
-    parts[0] = j2k_least(parts[0], width + height);
+    least = j2k_least(least, width + height);
     formats_take(r, 2);
     for (uint32_t i = 0; style & 1 && i <= levels && !r->overrun; i++) {
         const uint32_t size = formats_u8(r), x = size & 15, y = size >> 4;
 
-        /* above the lowest resolution, a precinct has three bands of a quarter of its samples */
-        parts[1] = j2k_least(parts[1], x + y);
-        parts[0] = j2k_least(parts[0], j2k_least(width, i && x ? x - 1 : x) + j2k_least(height, i && y ? y - 1 : y));
+        /* a code block is no larger than its part of a precinct: above the lowest resolution, one of three quarters */
+        least = j2k_least(least, j2k_least(width, x - (i && x)) + j2k_least(height, y - (i && y)));
     }
+    return least;
 }
 
 /* Refuses a picture in so many parts that the notes on them, some 300 bytes for a code block and for a precinct, would
@@ -123,7 +123,7 @@ static bzna_status j2k_check_parts(formats_bytes r, const j2k_picture *p, uint64
 {
     enum { COD = 0xff52, COC = 0xff53, SOT = 0xff90, SOD = 0xff93 };
     const uint64_t samples = (uint64_t)p->size[0] * p->size[1] * p->components;
-    uint32_t parts[2] = { 30, 30 }, marker;
+    uint32_t least = 30, marker;
     uint64_t end = UINT64_MAX, notes; /* end: how many bytes are left after the tile's part */
 
     while ((marker = formats_u16(&r)) >= 0xff00 && !r.overrun) {
@@ -146,10 +146,10 @@ static bzna_status j2k_check_parts(formats_bytes r, const j2k_picture *p, uint64
             formats_take(&segment, marker == COC);
             style = formats_u8(&segment);
             formats_take(&segment, marker == COD ? 4 : 0);
-            j2k_style(&segment, style, parts);
+            least = j2k_style(&segment, style, least);
         }
     }
-    notes = 300 * ((samples >> parts[0]) + (samples >> parts[1])) / 3 * 4;
+    notes = 300 * 2 * (samples >> least) / 3 * 4;           /* no more precincts than code blocks */
     if (notes > J2K_PARTS_BYTES && notes / J2K_PARTS_RATIO > bytes)
         return bzna_formats_fail(err, BZNA_E_LIMIT, "its code blocks or precincts are too small for so few bytes");
     return BZNA_OK;
