@@ -14,7 +14,8 @@
  * It needs data.c. */
 #include "data.h"
 
-#include <float.h>
+#include <errno.h>
+#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,65 +24,7 @@ static data_span skip(data_span text, size_t size) { return (data_span){ text.da
 
 static int has_byte(data_span text, char byte) { return text.size && memchr(text.data, byte, text.size) != NULL; }
 
-/* ---- Numbers, independent of the process's locale --------------------------------------------- */
-
-/* Takes a sign, if there is one. Returns 1 if it is a minus. */
-static int take_sign(data_span *text)
-{
-    const char sign = text->size ? *text->data : 0;
-
-    if (sign == '-' || sign == '+')
-        *text = skip(*text, 1);
-    return sign == '-';
-}
-
-/* A decimal number: digits * 10^exponent. */
-typedef struct decimal {
-    uint64_t digits;                  /* the first ones, as many as fit, more than a double holds */
-    int64_t  exponent;
-    int      is_cut;                  /* there are more digits, and they are not all 0 */
-} decimal;
-
-/* Takes the digits of a decimal number, with a point or without. Returns 0 if there are none. */
-static int take_digits(data_span *text, decimal *out)
-{
-    int point = 0, any = 0;
-
-    *out = (decimal){ 0, 0, 0 };
-    for (; text->size; *text = skip(*text, 1)) {
-        const unsigned char c = (unsigned char)*text->data, digit = (unsigned char)(c - '0');
-
-        if (c == '.' && !point) {
-            point = 1;
-            continue;
-        }
-        if (digit > 9)
-            break;
-
-        any = 1;
-        if (out->digits <= (UINT64_MAX - digit) / 10) {
-            out->digits = out->digits * 10 + digit;
-            out->exponent -= point;
-        } else {
-            out->is_cut |= digit != 0;
-            out->exponent += !point;
-        }
-    }
-    return any;
-}
-
-/* Gives a decimal number as an integer. Returns 0 if it is no whole number, or exceeds 64 bits. */
-static int whole_of(decimal d, int minus, int64_t *out)
-{
-    for (; d.exponent < 0 && d.digits && d.digits % 10 == 0; d.exponent++)
-        d.digits /= 10;
-    for (; d.exponent > 0 && d.digits && d.digits <= UINT64_MAX / 10; d.exponent--)
-        d.digits *= 10;
-    if (d.is_cut || (d.exponent && d.digits) || d.digits > (uint64_t)INT64_MAX + (uint64_t)minus)
-        return 0;
-    *out = minus && d.digits ? -(int64_t)(d.digits - 1) - 1 : (int64_t)d.digits;
-    return 1;
-}
+/* ---- Numbers ---------------------------------------------------------------------------------- */
 
 /* A number of a text. */
 typedef struct number {
@@ -92,41 +35,37 @@ typedef struct number {
 
 static const char too_long[] = "a label has more than 64 bits";
 
-/* Reads a decimal number that a float32 can hold, which "nan" and "inf" are not. Returns NULL, or why that fails. */
+/* Reads a decimal number that a float32 can hold, which "nan" and "inf" are not. A point stands for itself in every
+ * locale. Where a long double has fewer than 64 bits, numbers with a point or an exponent are whole up to those it has.
+ * Returns NULL, or why that fails. */
 static const char *number_of(data_span text, number *out)
 {
     static const char *const none = "a label is not a number that fits a float32";
-    uint64_t exponent = 0;
-    decimal d;
-    int minus, minus_exponent = 0, is_integer;
-    double value;
+    char copy[128] = "", *end, *point;
+    long double exact;
 
     text = bzna_formats_data_trim(text);
-    is_integer = !has_byte(text, '.');
-    minus = take_sign(&text);
-    if (!take_digits(&text, &d))
+    if (!text.size || text.size >= sizeof copy)
+        return none;
+    memcpy(copy, text.data, text.size);
+    if (copy[strspn(copy, "+-.0123456789eE")])
+        return none;
+    if ((point = strchr(copy, '.')) != NULL)
+        *point = *localeconv()->decimal_point;
+    out->real = strtof(copy, &end);
+    if (*end || isinf(out->real))
         return none;
 
-    if (text.size) {
-        if ((*text.data | 32) != 'e')
-            return none;
-        text = skip(text, 1);
-        minus_exponent = take_sign(&text);
-        if (!bzna_formats_data_integer(text, &exponent))
-            return none;
-        is_integer = 0;
+    if (!point && !strpbrk(copy, "eE")) {
+        errno = 0;
+        out->whole = strtoll(copy, NULL, 10);
+        out->is_whole = errno != ERANGE;
+        return out->is_whole ? NULL : too_long;
     }
-
-    exponent = exponent < INT32_MAX ? exponent : INT32_MAX; /* a text is shorter, so it is as good as more */
-    d.exponent += minus_exponent ? -(int64_t)exponent : (int64_t)exponent;
-    value = (double)d.digits;                               /* a double holds 10^22 exactly, so that it is divided */
-    if (d.digits)
-        value = d.exponent < 0 ? value / pow(10, (double)-d.exponent) : value * pow(10, (double)d.exponent);
-    if (!(value <= (double)FLT_MAX))
-        return none;
-    out->real = (float)(minus ? -value : value);
-    out->is_whole = whole_of(d, minus, &out->whole);
-    return is_integer && !out->is_whole ? too_long : NULL;
+    exact = strtold(copy, NULL);
+    out->is_whole = exact >= -0x1p63L && exact < 0x1p63L && truncl(exact) == exact;
+    out->whole = out->is_whole ? (int64_t)exact : 0;
+    return NULL;
 }
 
 /* ---- Lines ------------------------------------------------------------------------------------ */
