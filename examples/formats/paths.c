@@ -135,7 +135,6 @@ static bzna_status brace_expand(data_names *texts, const char *pattern, size_t f
     char text[DATA_PATH_BYTES];
     brace_range range;
     int is_range = 0;
-    bzna_status status = BZNA_OK;
 
     /* braces without a range or a list stay in the text */
     for (; (open = brace_next(open, end, '{')) < end; open++) {
@@ -154,18 +153,17 @@ static bzna_status brace_expand(data_names *texts, const char *pattern, size_t f
 
     memcpy(text, pattern, (size_t)(open - pattern));
     member = open + 1;
-    for (uint64_t i = 0; status == BZNA_OK && (is_range ? i < range.count : member <= close); i++) {
+    for (uint64_t i = 0; err->status == BZNA_OK && (is_range ? i < range.count : member <= close); i++) {
         const char *member_end = is_range ? member : brace_next(member, close, ',');
         char *out = text + (open - pattern);
 
         memcpy(out, member, (size_t)(member_end - member));
         out = is_range ? brace_write(&range, i, out) : out + (member_end - member);
         memcpy(out, close + 1, (size_t)(end - close));      /* with its NUL */
-        status = brace_expand(texts, text, (size_t)(open - pattern), groups + 1, err);
+        brace_expand(texts, text, (size_t)(open - pattern), groups + 1, err);
         member = is_range ? member : member_end + 1;
     }
-
-    return status;
+    return err->status;
 }
 
 /* Lays texts end to end, each with its NUL and without backslashes before characters. Returns their size always; writes
@@ -308,7 +306,6 @@ static bzna_status glob_walk(data_names *found, char *path, size_t known, const 
 {
     const char *end = pattern + strcspn(pattern, "/");
     data_names names = { .count = 0 };
-    bzna_status status = BZNA_OK;
     int shows_hidden;
 
     while (glob_plain(pattern, end, path + known)) {        /* no name of this part is asked for */
@@ -323,8 +320,8 @@ static bzna_status glob_walk(data_names *found, char *path, size_t known, const 
     path[known] = 0;
     shows_hidden = pattern[*pattern == DATA_ESCAPE] == '.';
     if (bzna_formats_data_list(known ? path : ".", &names, err) == ENOMEM)
-        status = bzna_formats_data_no_memory(err);
-    for (uint32_t i = 0; status == BZNA_OK && i < names.count; i++) {
+        bzna_formats_data_no_memory(err);
+    for (uint32_t i = 0; err->status == BZNA_OK && i < names.count; i++) {
         const char *const name = names.list[i];
         const size_t size = known + strlen(name);
         if ((*name == '.' && !shows_hidden) || size + strlen(end) >= DATA_PATH_BYTES ||
@@ -332,14 +329,14 @@ static bzna_status glob_walk(data_names *found, char *path, size_t known, const 
             continue;
         memcpy(path + known, name, strlen(name) + 1);
         if (!*end) {
-            status = add(found, path, err);
+            add(found, path, err);
         } else {
             path[size] = '/';
-            status = glob_walk(found, path, size + 1, end + 1, err);
+            glob_walk(found, path, size + 1, end + 1, err);
         }
     }
     bzna_formats_data_free(&names);
-    return status;
+    return err->status;
 }
 
 bzna_status bzna_formats_match(data_names *paths, const char *folder, const char *pattern, bzna_error *err)
@@ -381,41 +378,32 @@ static bzna_status add_expanded(data_names *paths, const char *text, bzna_error 
 static bzna_status add_pattern(data_names *paths, const char *pattern, bzna_error *err)
 {
     data_names texts = { .count = 0 };
-    bzna_status status;
 
     if (bzna_formats_data_kind(pattern) != DATA_NONE || !pattern[strcspn(pattern, "{}*?[")])
         return add(paths, pattern, err);
-
-    if ((status = brace_check(pattern, err)) == BZNA_OK)
-        status = brace_expand(&texts, pattern, 0, 0, err);
-    for (uint32_t i = 0; i < texts.count && status == BZNA_OK; i++)
-        status = add_expanded(paths, texts.list[i], err);
+    if (brace_check(pattern, err) == BZNA_OK)
+        brace_expand(&texts, pattern, 0, 0, err);
+    for (uint32_t i = 0; i < texts.count && err->status == BZNA_OK; i++)
+        add_expanded(paths, texts.list[i], err);
     bzna_formats_data_free(&texts);
-    return status;
+    return err->status;
 }
 
 bzna_status bzna_formats_paths(data_names *paths, const char *path, bzna_error *err)
 {
-    const char *p = path, *next;
-    bzna_status status = BZNA_OK;
+    char item[DATA_PATH_BYTES];
 
     if (bzna_formats_data_kind(path) != DATA_NONE || !strstr(path, "::"))
         return add_pattern(paths, path, err);
-
-    for (; p && status == BZNA_OK; p = next ? next + 2 : NULL) {
-        char item[DATA_PATH_BYTES];
-        const size_t size = (next = strstr(p, "::")) ? (size_t)(next - p) : strlen(p);
-
-        if (size == 0)
+    for (const char *p = path, *next; p && err->status == BZNA_OK; p = next ? next + 2 : NULL) {
+        next = strstr(p, "::");
+        if (!*p || next == p)
             return DATA_FAIL_AT(err, BZNA_E_ARGUMENT, (uint64_t)(p - path),
                                 "no path stands before or after the :: at byte %llu",
                                 (data_llu)(p - path - (p > path ? 2 : 0)));
-        if (size >= sizeof item)
+        if (snprintf(item, sizeof item, "%.*s", next ? (int)(next - p) : DATA_PATH_BYTES, p) >= (int)sizeof item)
             return DATA_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %d bytes", DATA_PATH_BYTES - 1);
-
-        memcpy(item, p, size);
-        item[size] = 0;
-        status = add_pattern(paths, item, err);
+        add_pattern(paths, item, err);
     }
-    return status;
+    return err->status;
 }
