@@ -430,30 +430,23 @@ static bzna_status listed_read(void *user, uint64_t index, uint32_t field, void 
 }
 
 /* If no line has more than one label, and all are whole numbers, they are targets. Otherwise they are vectors, each of
- * which is checked. */
-static bzna_status check_labels_of_all(listed *l, const char *path, bzna_error *err)
+ * which is checked. Adds the paths of all files, which may be absolute. */
+static bzna_status take_rows(listed *l, const char *root, const char *list_path, data_names *paths, bzna_error *err)
 {
+    char name[DATA_PATH_BYTES];
     uint64_t count;
 
     l->has_targets = l->list.most_labels == 1 && !l->list.has_fractions;
-    for (uint64_t i = 0; i < l->list.count && !l->has_targets; i++)
-        if (bzna_formats_list_labels(&l->list, &l->list.rows[i], NULL, 0, &count, err) != BZNA_OK)
-            return bzna_formats_data_prefix(err, path);
-    return BZNA_OK;
-}
+    for (uint64_t i = 0; i < l->list.count; i++) {
+        const data_list_row *row = &l->list.rows[i];
 
-/* Adds the paths of all files, which may be absolute. */
-static bzna_status add_files(const data_list *list, const char *root, data_names *paths, bzna_error *err)
-{
-    char name[DATA_PATH_BYTES];
-
-    for (uint64_t i = 0; err->status == BZNA_OK && i < list->count; i++) {
-        const data_list_row *row = &list->rows[i];
-        memcpy(name, row->path, row->path_size);
-        name[row->path_size] = 0;
-        bzna_formats_data_add_path(paths, root, name, err);
+        if (!l->has_targets && bzna_formats_list_labels(&l->list, row, NULL, 0, &count, err) != BZNA_OK)
+            return bzna_formats_data_prefix(err, list_path);
+        snprintf(name, sizeof name, "%.*s", (int)row->path_size, row->path);
+        if (bzna_formats_data_add_path(paths, root, name, err) != BZNA_OK)
+            return err->status;
     }
-    return err->status;
+    return BZNA_OK;
 }
 
 /* Fails for settings of folders whose classes are folders. */
@@ -485,7 +478,7 @@ bzna_status bzna_formats_open_listed(bzna_context *context, const char *root, co
         return bzna_formats_data_no_memory(err);
     if (check_config(config->dataset, err) == BZNA_OK &&
         bzna_formats_list_open(&l->list, config->list, 0, err) == BZNA_OK &&
-        check_labels_of_all(l, config->list, err) == BZNA_OK && add_files(&l->list, root, &paths, err) == BZNA_OK) {
+        take_rows(l, root, config->list, &paths, err) == BZNA_OK) {
         if (!l->has_targets)
             fields[LABEL] = l->list.most_labels ? vector : fields[NAME];
         provider.count = l->list.count;
