@@ -270,9 +270,6 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
 bzna_status bzna_formats_open_recordio(bzna_context *context, data_file *file, const char *name,
                                        const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
 
-/* Fails if a file is of IDX, MNIST's format, with a message that says how to open it (records.c). */
-bzna_status bzna_formats_explain_idx(const uint8_t *head, uint64_t head_bytes, uint64_t file_bytes, bzna_error *err);
-
 /* Opens the folders in a folder that config->pairs names (pairs.c). */
 bzna_status bzna_formats_open_pairs(bzna_context *context, const char *root, const bzna_formats_config *config,
                                     bzna_dataset **out, bzna_error *err);

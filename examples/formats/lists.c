@@ -70,22 +70,25 @@ static const char *number_of(data_span text, number *out)
 
 /* ---- Lines ------------------------------------------------------------------------------------ */
 
-/* A line, and its place. */
+/* A line, and its parts. */
 typedef struct list_line {
     data_span text;                   /* the line without its end */
-    uint64_t  at;                     /* its offset in the file */
-    uint64_t  number;                 /* from 1 */
     data_span index;                  /* the part that is the index; empty: there is none */
     data_span labels;                 /* the part with the labels */
     data_span path;                   /* the part that is the path */
 } list_line;
 
-/* Makes an error about a line, and shows the beginning of the part of it that is at fault. */
-static bzna_status fail_line(const list_line *line, const char *what, data_span part, bzna_error *err)
+/* Makes an error about a part of a line, and shows the beginning of it. */
+static bzna_status fail_line(const data_list *list, const char *what, data_span part, bzna_error *err)
 {
-    return DATA_FAIL_AT(err, BZNA_E_FORMAT, line->at, "line %llu at byte %llu: %s%s%.*s%s", (data_llu)line->number,
-                        (data_llu)line->at, what, part.size ? ": \"" : "", (int)(part.size < 31 ? part.size : 31),
-                        part.size ? part.data : "", part.size ? "\"" : "");
+    data_span rest = { list->text.data, (size_t)(part.data - list->text.data) }, line;
+    data_llu row = 1, at = 0;
+
+    for (; bzna_formats_data_take(&rest, '\n', &line); row++)
+        at = (data_llu)(rest.data - list->text.data);
+    return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "line %llu at byte %llu: %s%s%.*s%s", row, at, what,
+                        part.size ? ": \"" : "", (int)(part.size < 31 ? part.size : 31), part.data,
+                        part.size ? "\"" : "");
 }
 
 /* Splits index TAB labels TAB path: the first field, the last, and the rest between them. Returns NULL, or why that
@@ -226,18 +229,18 @@ static bzna_status take_line(data_list *list, list_line *line, int is_first, bzn
     const char *fault = tabs ? split_tabs(line) : list->separator == ',' ? split_commas(line) : split_blanks(line);
 
     if (fault)
-        return fail_line(line, fault, line->text, err);
+        return fail_line(list, fault, line->text, err);
     if (tabs && !bzna_formats_data_integer(bzna_formats_data_trim(line->index), &index))
-        return fail_line(line, "the index is no whole number", line->index, err);
+        return fail_line(list, "the index is no whole number", line->index, err);
     if (is_first && list->separator == ',' && is_header(list, line))
         return BZNA_OK;
 
     if ((fault = check_labels(list, line->labels)) != NULL)
-        return fail_line(line, fault, line->labels, err);
+        return fail_line(list, fault, line->labels, err);
     if (line->path.size == 0 || line->path.size >= DATA_PATH_BYTES)
-        return fail_line(line, "the path is empty or too long", line->path, err);
+        return fail_line(list, "the path is empty or too long", line->path, err);
     if (line->labels.size > UINT32_MAX)
-        return fail_line(line, "the labels are too long", line->path, err);
+        return fail_line(list, "the labels are too long", line->path, err);
 
     if (!(rows = bzna_formats_data_grow(list->rows, list->count, sizeof *rows, err)))
         return err->status;
@@ -266,15 +269,13 @@ static bzna_status parse(data_list *list, bzna_error *err)
     const char *zero = list->text.size ? memchr(list->text.data, 0, list->text.size) : NULL;
     const size_t bom = list->text.size >= 3 && !memcmp(list->text.data, "\xef\xbb\xbf", 3) ? 3 : 0;
     data_span rest = skip(list->text, bom);
-    list_line line = { .number = 0 };
+    list_line line = { .text = rest };
     int is_first = 0;
 
     if (zero)
         return DATA_FAIL_AT(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text.data), "it is not text: byte %llu is zero",
                             (data_llu)(zero - list->text.data));
     while (rest.size) {
-        line.at = (uint64_t)(rest.data - list->text.data);
-        line.number++;
         line.text = bzna_formats_data_line(&rest);
         if (!line.text.size)
             continue;
@@ -346,20 +347,6 @@ int64_t bzna_formats_list_target(const data_list *list, const data_list_row *row
     return is_one && n.is_whole ? n.whole : BZNA_TARGET_NONE;
 }
 
-/* Fails because of a row's label. */
-static bzna_status fail_label(const data_list *list, const data_list_row *row, const char *what, data_span label,
-                              bzna_error *err)
-{
-    data_span rest = { list->text.data, (size_t)(row->path - list->text.data) }, skipped;
-    list_line line = { .number = 1 };
-
-    while (bzna_formats_data_take(&rest, '\n', &skipped)) {
-        line.at = (uint64_t)(rest.data - list->text.data);
-        line.number++;
-    }
-    return fail_line(&line, what, label, err);
-}
-
 bzna_status bzna_formats_list_labels(const data_list *list, const data_list_row *row, void *labels, uint64_t capacity,
                                      uint64_t *count, bzna_error *err)
 {
@@ -371,8 +358,7 @@ bzna_status bzna_formats_list_labels(const data_list *list, const data_list_row 
 
         if (n.is_whole &&
             !(real >= -9223372036854775808.0f && real < 9223372036854775808.0f && (int64_t)real == n.whole))
-            return fail_label(list, row, "formats_config.list: a vector of float32 cannot hold this whole number",
-                              label, err);
+            return fail_line(list, "formats_config.list: a vector of float32 cannot hold this whole number", label, err);
         if (*count < capacity)
             memcpy((char *)labels + *count * sizeof real, &real, sizeof real);
     }

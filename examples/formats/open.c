@@ -90,11 +90,11 @@ static void open_refused(bzna_context *context, data_file *file, const char *nam
     const uint64_t bytes = read_head(file, head);
 
     if (err->status == BZNA_E_FORMAT) {
-        bzna_error idx = { .status = BZNA_OK };
-        if (bzna_formats_explain_idx(head, bytes, file->size, &idx) != BZNA_OK) {
-            bzna_formats_data_prefix(&idx, name);
-            *err = idx;
-        }
+        if (bytes < 4 || memcmp(head, "\0\0\x08", 3) || head[3] < 1 || head[3] > 3)
+            return;
+        DATA_FAIL_AT(err, BZNA_E_FORMAT, 0, "it begins like an IDX file (MNIST's): it is cut, or to be opened with "
+                     "formats_config.records (header_bytes %d)", 4 + 4 * head[3]);
+        bzna_formats_data_prefix(err, name);
     } else if (is_recordio(c, head, bytes)) {
         bzna_error_init(err, sizeof *err);
         open_records(context, file, name, c, out, err);

@@ -227,30 +227,3 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
     }
     return bzna_formats_records_open(context, &provider, file, name, config->dataset, out, err);
 }
-
-/* ---- What files of records look like -------------------------------------------------------- */
-
-/* IDX is two zeros, the type of the numbers (8: bytes), the count of sizes, the sizes with 32 bits each, then the
- * numbers. */
-bzna_status bzna_formats_explain_idx(const uint8_t *head, uint64_t head_bytes, uint64_t file_bytes, bzna_error *err)
-{
-    formats_bytes b = { head, head_bytes, 0 };
-    const uint32_t magic = formats_u32(&b), dimensions = magic & 255;
-    const uint64_t count = formats_u32(&b), height = dimensions > 1 ? formats_u32(&b) : 1;
-    const uint64_t width = dimensions > 2 ? formats_u32(&b) : 1, at = 4 + 4 * dimensions;
-    const uint64_t end = at + count * height * width;
-
-    if (magic >> 8 != 8 || !dimensions || dimensions > 3 || b.overrun || !count || !height || !width ||
-        height > 65536 || width > 65535)
-        return err->status;
-    if (end != file_bytes)
-        return DATA_FAIL_AT(err, BZNA_E_FORMAT, 0, "it begins like an IDX file (MNIST's) of %llu records of %llux%llu "
-                            "bytes, but has %llu bytes instead of %llu", (data_llu)count, (data_llu)width,
-                            (data_llu)height, (data_llu)file_bytes, (data_llu)end);
-    if (dimensions == 1)
-        return DATA_FAIL_AT(err, BZNA_E_FORMAT, 0, "it is an IDX file (MNIST's) of %llu labels without pictures: open "
-                            "the file of the pictures", (data_llu)count);
-    return DATA_FAIL_AT(err, BZNA_E_FORMAT, 0, "it is an IDX file (MNIST's) of %llu records of %llux%llu bytes: open it "
-                        "with formats_config.records (header_bytes %llu)", (data_llu)count, (data_llu)width,
-                        (data_llu)height, (data_llu)at);
-}

@@ -614,14 +614,11 @@ TEST(idx_files_say_how_to_open_them)
     const uint8_t labels[8 + 5] = { 0, 0, 8, 1, 0, 0, 0, 5 };
     bzna_dataset *dataset = NULL;
     CHECK_EQ(open_by_formats(idx, sizeof idx, &dataset), BZNA_E_FORMAT);
-    CHECK_CONTAINS(why.message, "an IDX file (MNIST's) of 5 records of 30x28 bytes: open it with "
+    CHECK_CONTAINS(why.message, "it begins like an IDX file (MNIST's): it is cut, or to be opened with "
                                 "formats_config.records (header_bytes 16)");
     CHECK_EQ(open_by_formats(labels, sizeof labels, &dataset), BZNA_E_FORMAT);
-    CHECK_CONTAINS(why.message, "of 5 labels without pictures");
-    CHECK_EQ(open_by_formats(idx, sizeof idx - 1, &dataset), BZNA_E_FORMAT);
-    CHECK_CONTAINS(why.message, "it begins like an IDX file (MNIST's) of 5 records of 30x28 bytes, but has 4215 bytes "
-                                "instead of 4216");
-    memset(idx + 4, 0xff, 12);                              /* sizes whose product is past 2^64 */
+    CHECK_CONTAINS(why.message, "(header_bytes 8)");
+    idx[2] = 9;                                             /* signed bytes */
     CHECK_EQ(open_by_formats(idx, sizeof idx, &dataset), BZNA_E_FORMAT);
     CHECK_CONTAINS(why.message, "of no known kind");
 }
