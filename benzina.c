@@ -20796,10 +20796,11 @@ static bzna_status bzi_order_make(bzi_order *order, bzi_setup *setup, bzna_error
 {
     const bzna_loader_order *given = &setup->config.order;
     const uint64_t count = given->index_count;
+    const uint32_t weighting = 0;                           /* the weights of 0.3, whose states are restored */
 
     order->shuffle = given->kind == BZNA_ORDER_SHUFFLE;
     order->length = count ? count : setup->dataset->count;
-    setup->fingerprint = bzi_dataset_fingerprint(setup->dataset);
+    setup->fingerprint = bzi_hash(bzi_dataset_fingerprint(setup->dataset), &weighting, sizeof weighting);
     if (!count)
         return BZNA_OK;
     if (!(order->indices = bzi_arena_copy(&setup->arena, given->indices, count, sizeof *given->indices)))
@@ -21295,50 +21296,93 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
 /* Returns the checksum of a state: a hash of its other members. */
 static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
 {
-    bzna_loader_state all = *state;
-    uint64_t hash;
+    const size_t after = offsetof(bzna_loader_state, pixels);
+    uint64_t hash = bzi_hash(BZI_HASH_START, state, offsetof(bzna_loader_state, check));
 
-    all.check = 0;
-    hash = bzi_hash(BZI_HASH_START, &all, sizeof all);
+    hash = bzi_hash(hash, &state->pixels, sizeof *state - after);
     return (uint32_t)(hash ^ hash >> 32);
 }
 
+/* Continues a hash with a number or an array. */
 #define BZI_HASH_MORE(hash, value) bzi_hash(hash, &(value), sizeof(value))
 
-/* Returns a hash of all that determines pixels. dtype and layout only say how they are stored. */
+/* Continues a hash with the numbers of a warp. The area of a CENTER_RESIZED_CROP stands for its scale. */
+static uint64_t bzi_warp_hash(const bzna_warp *w, uint64_t hash)
+{
+    const uint32_t is_center = w->kind == BZNA_WARP_CENTER_RESIZED_CROP, is_mxnet = w->kind == BZNA_WARP_MXNET;
+    const uint32_t flags[] = { w->crops, w->resize, w->keep_ratio, w->random_crop };
+    const double edge = is_center ? w->scale[0] : 1;
+    const double scale[] = { is_center ? edge : 0, edge * w->scale[0], edge * w->scale[1] };
+    const bzna_mxnet *m = &w->mxnet;
+
+    hash = BZI_HASH_MORE(hash, flags);
+    hash = BZI_HASH_MORE(hash, scale);
+    hash = bzi_hash(hash, w->ratio, offsetof(bzna_warp, resize) - offsetof(bzna_warp, ratio));
+    hash = BZI_HASH_MORE(hash, m->shear_ratio);
+    hash = BZI_HASH_MORE(hash, is_mxnet);
+    hash = bzi_hash(hash, m->canvas_px, offsetof(bzna_mxnet, hls) - offsetof(bzna_mxnet, canvas_px));
+    if (!bzi_is_zero(m->hls, sizeof *m - offsetof(bzna_mxnet, hls)))
+        hash = bzi_hash(hash, m->hls, sizeof *m - offsetof(bzna_mxnet, hls));
+    return hash;
+}
+
+/* Continues a hash with all that determines an output's pixels. dtype and layout only say how they are stored. What
+ * 0.3 did not have is hashed only if it is set, so that states of 0.3 are restored. */
+static uint64_t bzi_output_pixels(const bzi_setup *setup, const bzi_output *output, uint64_t hash)
+{
+    const bzna_transform *t = &output->transform;
+    const bzna_loader_decode *decode = &setup->config.decode;
+    const bzi_pick *pick = &setup->picks[output->picture];
+    const uint32_t numbers[] = { output->shape.width, output->shape.height, t->filter,   t->antialias, t->matrix,
+                                 t->fill_space,       pick->whole,
+                                 (setup->config.pipeline.transform != NULL) |
+                                     (uint32_t)(setup->config.pipeline.picture != NULL) << 1 };
+
+    hash = BZI_HASH_MORE(hash, numbers);
+    hash = bzi_warp_hash(&output->warp, hash);
+    hash = BZI_HASH_MORE(hash, t->bias);
+    hash = BZI_HASH_MORE(hash, t->scale);
+    hash = BZI_HASH_MORE(hash, t->fill);
+    if (output->shape.channels)
+        hash = BZI_HASH_MORE(hash, output->shape.channels);
+    if (setup->stills)
+        hash = BZI_HASH_MORE(hash, setup->stills);
+
+    if (setup->jpeg.supported) {
+        const uint32_t limits[] = { BZNA_DECODER_NVDEC, setup->jpeg.min_width, setup->jpeg.min_height,
+                                    setup->jpeg.max_width, setup->jpeg.max_height, setup->jpeg.max_macroblocks };
+        hash = BZI_HASH_MORE(hash, limits);
+    }
+
+    if (decode->jpeg_shrink)
+        hash = bzi_hash(hash, "shrink", sizeof "shrink");
+    if (decode->jpeg_shrink && decode->jpeg_shrink_margin > 1)
+        hash = BZI_HASH_MORE(hash, decode->jpeg_shrink_margin);
+    if (!bzi_is_zero(&output->jitter, sizeof output->jitter))
+        hash = BZI_HASH_MORE(hash, output->jitter);
+    if (output->mean_bytes)
+        hash = BZI_HASH_MORE(hash, output->mean_hash);
+    if (output->augment_hash)
+        hash = BZI_HASH_MORE(hash, output->augment_hash);
+    return bzi_hash(hash, pick->name ? pick->name : "", pick->name ? strlen(pick->name) : 0);
+}
+
+/* Returns that hash of all outputs. A single output of one view has the hash of its pixels alone. */
 static uint64_t bzi_setup_pixels(const bzi_setup *setup)
 {
-    const bzna_codec_info *jpeg = &setup->jpeg;
-    const bzna_loader_config *config = &setup->config;
     uint64_t hash = BZI_HASH_START;
 
-    for (const bzi_output *output = setup->outputs; output < setup->outputs + setup->output_count; output++) {
-        const bzna_transform *t = &output->transform;
-        const bzi_pick *pick = &setup->picks[output->picture];
-        const uint32_t numbers[] = {
-            output->shape.width, output->shape.height, output->shape.channels, output->views, output->own_warp,
-            output->own_filter, output->own_color, t->filter, t->antialias, t->matrix, t->fill_space, pick->whole,
-            config->pipeline.transform != NULL, config->pipeline.picture != NULL, config->decode.jpeg_shrink,
-            jpeg->min_width, jpeg->min_height, jpeg->max_width, jpeg->max_height, jpeg->max_macroblocks
-        };
-
-        hash = BZI_HASH_MORE(hash, numbers);
-        hash = BZI_HASH_MORE(hash, config->decode.jpeg_shrink_margin);
-        hash = BZI_HASH_MORE(hash, output->warp);
-        hash = BZI_HASH_MORE(hash, t->bias);
-        hash = BZI_HASH_MORE(hash, t->scale);
-        hash = BZI_HASH_MORE(hash, t->fill);
-        hash = BZI_HASH_MORE(hash, output->jitter);
-        hash = BZI_HASH_MORE(hash, output->mean_hash);
-        hash = BZI_HASH_MORE(hash, output->augment_hash);
-        hash = BZI_HASH_MORE(hash, setup->stills);
-        if (pick->name)
-            hash = bzi_hash(hash, pick->name, strlen(pick->name));
+    for (uint32_t i = 0; i < setup->output_count; i++) {
+        const bzi_output *output = &setup->outputs[i];
+        const uint32_t numbers[] = { output->views, output->own_warp, output->own_filter, output->own_color };
+        hash = bzi_output_pixels(setup, output, hash);
+        if (i || output->views > 1)
+            hash = BZI_HASH_MORE(hash, numbers);
     }
     return bzi_own_hash(setup->host, hash);
 }
 
-enum { BZI_STATE_VERSION = 3 };
+enum { BZI_STATE_VERSION = 2 };
 
 static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
 {

@@ -3293,7 +3293,7 @@ typedef struct bzna_statistics {
  * byte order of the machine that saved it; a machine of the other order refuses it. */
 typedef struct bzna_loader_state {
     uint32_t struct_size;             /* 128 */
-    uint32_t version;                 /* 3; a state of an earlier version is refused */
+    uint32_t version;                 /* 2, as in 0.3, whose states are restored */
     uint64_t seed;                    /* order.seed */
     uint64_t epoch;                   /* that has begun */
     uint64_t position;                /* samples of its order already delivered, to all ranks */

@@ -1069,7 +1069,7 @@ static void alone_restore_at_once(void)
         loader = open_loader(dataset, &c);
         memset(&state, 0, sizeof state);
         state.struct_size = sizeof state;
-        state.version = 3;
+        state.version = 2;
         state.pixels = bzi_setup_pixels(&loader->setup);
         state.seed = UINT64_MAX;                            /* -1, to some */
         state.fingerprint = loader->setup.fingerprint;
@@ -1302,6 +1302,36 @@ TEST(a_random_resized_crop_is_torchvisions_unless_another_law_is_asked_for)
     bzna_dataset_close(dataset);
 }
 
+/* Version 0.3 saved this state behind the first of two batches of four samples. */
+TEST(a_state_of_version_0_3_is_restored)
+{
+    const bzna_loader_state state = { .struct_size = 128, .version = 2, .seed = 12, .position = 4, .end_epoch = 1,
+                                      .fingerprint = 0xe9859b27275655b3, .sample_count = 8, .order = BZNA_ORDER_SHUFFLE,
+                                      .check = 0xa4f9e5ac, .pixels = 0x45265806ffe82bb8 };
+    bzna_loader_config c = config_of(4, BZNA_ORDER_SHUFFLE);
+    bzna_dataset *dataset = NULL;
+    uint64_t indices[8];
+    require(bzna_dataset_open(context, "tests/data/mini_h264.bzna", NULL, &dataset, NULL), "mini");
+    c.output.width = c.output.height = 64;
+    c.order.seed = 12;
+    c.warp = (bzna_warp){ .kind = BZNA_WARP_RANDOM_RESIZED_CROP, .scale = { 0.25, 1 }, .flip_h = 0.25 };
+    for (int i = 0; i < 3; i++) {
+        bzna_loader_state given = state;
+        bzna_loader *loader;
+        bzna_error e = { .struct_size = sizeof e };
+        c.warp.flip_h = i == 1 ? 0.5 : 0.25;
+        given.position += i == 2;
+        loader = open_loader(dataset, &c);
+        CHECK_EQ(bzna_loader_restore(loader, &given, &e), i ? BZNA_E_ARGUMENT : BZNA_OK);
+        if (i)
+            CHECK_CONTAINS(e.message, i == 1 ? "state.pixels" : "state.check");
+        else
+            CHECK(collect(loader, 1, indices, 8) == 4 && indices[0] == 5);
+        bzna_loader_close(loader);
+    }
+    bzna_dataset_close(dataset);
+}
+
 TEST(a_state_is_refused_by_a_loader_that_makes_other_pixels)
 {
     memory m;
@@ -1311,7 +1341,7 @@ TEST(a_state_is_refused_by_a_loader_that_makes_other_pixels)
     bzna_loader_state state;
     bzna_batch_release(next_batch(loader));
     state = state_of(loader);
-    CHECK(state.struct_size == 128 && state.version == 3);
+    CHECK(state.struct_size == 128 && state.version == 2);
     bzna_loader_close(loader);
     for (int i = 0; i < 13; i++) {
         static const bzna_status expected[13] = { BZNA_OK,         BZNA_OK,         BZNA_OK,         BZNA_OK,
@@ -3087,7 +3117,7 @@ static void everything(void)
     RUN(the_transform_callback_gets_the_generator_of_its_seed_epoch_and_sample)
     RUN(a_sample_that_is_drawn_more_than_once_is_warped_differently_each_time)
     RUN(a_random_resized_crop_is_torchvisions_unless_another_law_is_asked_for)
-    RUN(a_state_is_refused_by_a_loader_that_makes_other_pixels)
+    RUN(a_state_of_version_0_3_is_restored) RUN(a_state_is_refused_by_a_loader_that_makes_other_pixels)
     RUN(a_state_tells_the_callbacks_of_transforms_and_pictures_apart)
     RUN(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_picture)
     RUN(what_would_have_no_effect_is_refused_when_a_loader_opens)

@@ -2340,7 +2340,7 @@ structs! {
     struct bzna_loader_state {
         /// 128
         struct_size: u32,
-        /// 3; a state of an earlier version is refused
+        /// 2, as in 0.3, whose states are restored
         version: u32,
         /// Order.seed
         seed: u64,
