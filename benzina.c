@@ -21384,29 +21384,6 @@ static uint64_t bzi_setup_pixels(const bzi_setup *setup)
 
 enum { BZI_STATE_VERSION = 2 };
 
-static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
-{
-    const bzi_plan *plan = &loader->queues.plan;
-    const uint64_t pixels = bzi_setup_pixels(&loader->setup);
-
-    bzi_queues_lock(&loader->queues);
-    *state = (bzna_loader_state){
-        .struct_size = sizeof *state,
-        .version = BZI_STATE_VERSION,
-        .seed = plan->seed,
-        .epoch = plan->done.epoch,
-        .position = plan->done.position,
-        .fingerprint = loader->setup.fingerprint,
-        .sample_count = plan->done.count,
-        .list = plan->done.list,
-        .end_epoch = plan->end_epoch,
-        .order = loader->setup.config.order.kind,
-        .pixels = pixels,
-    };
-    bzi_queues_unlock(&loader->queues);
-    state->check = bzi_loader_state_check(state);
-}
-
 static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
 {
     const bzi_setup *setup = &loader->setup;
@@ -21442,7 +21419,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 
 
 /* ==== 83. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 57, 64, 66.
+ * Calls: rooms 4, 57, 64, 66.
  *
  * The counters of a loader, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -21559,21 +21536,6 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
     if (queues->sessions)
         bzi_device_counts(setup->device, stats);
     bzi_statistics_judge(stats);
-}
-
-/* Subtracts what was counted earlier. Depths, capacities, threads and memory are no counts, and stay. What decoders
- * have waited may be less than before, once NVDEC has taken over. */
-static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistics *earlier)
-{
-    const size_t stages = offsetof(bzna_statistics, samples), each = sizeof *stats->stage;
-    const uint64_t memory = stats->read_memory_bytes;
-
-    for (size_t at = offsetof(bzna_statistics, stage); at < offsetof(bzna_statistics, advice); at += sizeof(uint64_t)) {
-        uint64_t *count = (uint64_t *)(void *)((char *)stats + at);
-        if (at >= stages || (at - offsetof(bzna_statistics, stage)) % each < offsetof(bzna_stage_statistics, depth))
-            *count -= bzi_min(*count, *(const uint64_t *)(const void *)((const char *)earlier + at));
-    }
-    stats->read_memory_bytes = memory;
 }
 
 
@@ -23236,13 +23198,31 @@ BZI_COLD
 BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state, size_t struct_size,
                                       bzna_error *err)
 {
+    const bzi_plan *plan;
+
     BZI_API_BEGIN_LOADER(0);
     BZI_API_NEED(state);
+    plan = &loader->queues.plan;
     if (struct_size < sizeof *state)
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_loader_save: a state has %u bytes, not %llu", (unsigned)sizeof *state,
                      (bzi_llu)struct_size);
 
-    bzi_loader_save(loader, state);
+    bzi_queues_lock(&loader->queues);
+    *state = (bzna_loader_state){
+        .struct_size = sizeof *state,
+        .version = BZI_STATE_VERSION,
+        .seed = plan->seed,
+        .epoch = plan->done.epoch,
+        .position = plan->done.position,
+        .fingerprint = loader->setup.fingerprint,
+        .sample_count = plan->done.count,
+        .list = plan->done.list,
+        .end_epoch = plan->end_epoch,
+        .order = loader->setup.config.order.kind,
+    };
+    bzi_queues_unlock(&loader->queues);
+    state->pixels = bzi_setup_pixels(&loader->setup);
+    state->check = bzi_loader_state_check(state);
     return BZNA_OK;
 }
 
@@ -23354,6 +23334,7 @@ BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const b
                                            bzna_statistics *since, size_t struct_size, bzna_error *err)
 {
     bzna_statistics all, before;
+    uint64_t memory;
 
     BZI_API_BEGIN_WITH(later, earlier);
 
@@ -23363,7 +23344,17 @@ BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const b
         all.stage[BZNA_STAGE_DELIVER].count < before.stage[BZNA_STAGE_DELIVER].count)
         BZI_API_MISUSE("bzna_statistics_since: later has counted less than earlier: they are in the wrong order, or of "
                        "two loaders");
-    bzi_statistics_subtract(&all, &before);
+    memory = all.read_memory_bytes;
+
+    /* Depths, capacities, threads and memory are no counts, and stay. What decoders have waited may be less than
+     * before, once NVDEC has taken over. */
+    for (size_t at = offsetof(bzna_statistics, stage); at < offsetof(bzna_statistics, advice); at += sizeof(uint64_t)) {
+        uint64_t *count = (uint64_t *)(void *)((char *)&all + at);
+        if (at >= offsetof(bzna_statistics, samples) ||
+            (at - offsetof(bzna_statistics, stage)) % sizeof *all.stage < offsetof(bzna_stage_statistics, depth))
+            *count -= bzi_min(*count, *(const uint64_t *)(const void *)((const char *)&before + at));
+    }
+    all.read_memory_bytes = memory;
     bzi_statistics_judge(&all);
     BZI_API_ANSWER(since);
 }
