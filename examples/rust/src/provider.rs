@@ -276,7 +276,7 @@ pub(crate) fn open<P: Provider + 'static, T>(provider: P, open: impl FnOnce(&raw
         files: if files.is_empty() { std::ptr::null() } else { files.as_ptr() },
         file_count: files.len() as u64,
         classes: if classes.is_empty() { std::ptr::null() } else { classes.as_ptr() },
-        class_count: classes.len() as u64,
+        class_count: classes.len() as u32,
         close: Some(close::<P>),
         ..Default::default()
     };

@@ -316,14 +316,9 @@ fn a_state_goes_on_where_it_was_taken() {
     let other = open(2);
     other.restore(&state).unwrap();
     assert!(collect(&other) == rest);
-    let mut swapped = state.to_bytes(); // as a machine of the other byte order saves it
-    for (from, to) in [(0, 4), (4, 8), (56, 60), (60, 64)].into_iter().chain((1..16).filter(|i| *i != 7).map(|i| (8 * i, 8 * i + 8))) {
-        swapped[from..to].reverse();
-    }
-    let swapped = State::from_bytes(swapped);
-    assert_eq!((swapped.epoch(), swapped.position()), (0, 6));
-    other.restore(&swapped).unwrap();
-    assert!(other.save().unwrap() == state && collect(&other) == rest);
+    let mut swapped = state.to_bytes();
+    swapped[4..8].reverse(); // the version, as a machine of the other byte order saves it
+    assert_eq!(other.restore(&State::from_bytes(swapped)).unwrap_err().status, Status::ARGUMENT);
     assert_eq!(other.restore(&State::from_bytes([7; 128])).unwrap_err().status, Status::ARGUMENT);
 }
 
