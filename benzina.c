@@ -8749,9 +8749,8 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 /* ==== 32. Text ======================================================================================================
  * Calls: rooms 2, 8-9.
  *
- * Texts in one buffer: paths of files, names of classes. Readers of text in files: lines, words, numbers. */
+ * A growing array of texts; readers of words and numbers in files. */
 
-/* A growing array of texts, which lie in an arena. */
 typedef struct bzi_names {
     bzi_arena *arena;
     bzi_buffer texts;                 /* const char * */
@@ -8769,13 +8768,13 @@ static bzna_status bzi_names_add(bzi_names *names, const char *name, bzna_error 
     return bzi_fail_memory(err, "names of files");
 }
 
-/* Returns the array, which is valid until another text is added. */
+/* The array is valid until another text is added. */
 static const char **bzi_names_all(const bzi_names *names) { return (const char **)(void *)names->texts.data; }
 
 /* --- Text --- */
 
-/* Takes the text up to a character, which is taken, too. Returns 1, or 0 if the character is not there: then all of the
- * text is taken. */
+/* Takes the text up to a character, and the character. Returns 1, or 0 if it is not there: then all of the text is
+ * taken. */
 static int bzi_text_take(bzi_span *rest, char stop, bzi_span *part)
 {
     const uint8_t *end = bzi_find_byte(rest->data, stop, rest->size);
@@ -8803,7 +8802,7 @@ static int bzi_span_integer(bzi_span s, uint64_t *out)
 
 #ifndef BENZINA_NO_SHARDS
 
-/* Takes the next word, after blanks. It is empty at the end, and before a byte that text does not have. */
+/* Takes the next word, after blanks. It is empty at the end, and before a control character. */
 static bzi_span bzi_text_word(bzi_span *rest)
 {
     uint64_t size = 0;
@@ -8830,7 +8829,7 @@ static int bzi_span_signed(bzi_span s, int64_t *out)
     if (bzi_text_word(&s).size || s.size || !bzi_span_integer(digits, &value) ||
         value > (uint64_t)INT64_MAX + (uint64_t)minus)
         return 0;
-    *out = minus && value ? -(int64_t)(value - 1) - 1 : (int64_t)value;
+    *out = (int64_t)(minus ? 0 - value : value);
     return 1;
 }
 
@@ -8840,13 +8839,13 @@ static int bzi_span_signed(bzi_span s, int64_t *out)
 /* ==== 33. Directories ===============================================================================================
  * Calls: rooms 2, 4, 8-9, 26, 32.
  *
- * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
- * followlinks=True)): by the path of their folder, then by name. Both are compared by their bytes, which is the order
- * of code points. Links are followed. Names that begin with a dot are left out. No file is opened or looked at. */
+ * The files under a folder with certain extensions, in the order of Python's sorted(os.walk(top, followlinks=True)): by
+ * the bytes of their folder's path, then of their name. Links are followed. Names that begin with a dot are left out.
+ * No file is opened. */
 
 #ifndef BENZINA_NO_FOLDERS
 
-/* Joins folder and name with a slash. Either may be empty; then there is none. */
+/* Joins folder and name with a slash, unless one of them is empty. */
 static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name, bzna_error *err)
 {
     const size_t length = strlen(folder), size = strlen(name) + 1;
@@ -8869,8 +8868,8 @@ static size_t bzi_path_folder(const char *path)
     return slash ? (size_t)(slash - path) : 0;
 }
 
-/* Compares paths of files, for qsort: by their folders, then by their names. Where the C library sorts badly, it is by
- * names that are on the caller's own disk. */
+/* Compares paths of files, for qsort. If the C library's qsort is slow on unlucky input, that input is the caller's own
+ * disk. */
 static int bzi_path_order(const void *a, const void *b)
 {
     const char *const x = *(const char *const *)a, *const y = *(const char *const *)b;
@@ -8880,7 +8879,6 @@ static int bzi_path_order(const void *a, const void *b)
     return order ? order : n != m ? (n < m ? -1 : 1) : strcmp(x + n, y + n);
 }
 
-/* Sorts paths in that order. */
 static void bzi_paths_sort(bzi_names *paths)
 {
     if (paths->count)
@@ -8929,7 +8927,7 @@ static bzna_status bzi_walk_add(bzi_walk *walk, const char *path, uint64_t paren
     return bzi_fail_memory(err, "folders");
 }
 
-/* Returns 1 if a file counts, by its name, else 0. */
+/* Returns 1 if a file counts, by its name. */
 static int bzi_walk_wants(const bzi_walk *walk, const char *name)
 {
     const char *dot = strrchr(name, '.');
@@ -8939,8 +8937,8 @@ static int bzi_walk_wants(const bzi_walk *walk, const char *name)
 }
 
 /* Lists folder number i: keeps the paths of its files, and adds its folders, which are listed later. A broken link
- * counts as the file that it may have led to. Refuses a link to a folder that holds it: the walk over it would never
- * end. Errors name the folder, unless its path is too long for a message. */
+ * counts as a file. Refuses a link to a folder that holds it, since the walk would never end. Errors name the folder,
+ * unless its path is too long for a message. */
 static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
 {
     const char *const below = bzi_walk_at(walk, i)->path;
@@ -8984,9 +8982,9 @@ static bzna_status bzi_walk_list(bzi_walk *walk, const char *path, int deep, bzn
 /* ==== 34. Containers: folder ========================================================================================
  * Calls: rooms 2, 8-11, 20, 25-26, 32-33.
  *
- * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
- * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes.
- * Opening reads no picture; the file of a sample is opened when the sample is read. */
+ * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is a
+ * class of all pictures below it. A root that holds pictures and no folders has no classes. A file is opened when its
+ * sample is read. */
 
 /* The files of one class. A root without classes has one bzi_class, which holds all its files. */
 typedef struct bzi_class {
@@ -9016,8 +9014,8 @@ static int bzi_folder_number_order(const void *left, const void *right)
     return order ? order : strcmp(a, b);
 }
 
-/* Names the classes, in their order. They are the folders that a walk has found after the root, or those of them that
- * the caller names. */
+/* Names the classes, in their order: the folders that a walk has found after the root, or those that the caller names.
+ */
 static bzna_status bzi_folder_name_classes(bzi_container *c, const bzi_walk *walk, const bzna_dataset_config *config,
                                            bzna_error *err)
 {
@@ -9052,7 +9050,7 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzi_walk *wal
     return BZNA_OK;
 }
 
-/* Returns 1 if a folder is named like a split, as train and val2017 are, else 0. */
+/* Returns 1 if a folder is named like a split, such as train or val2017. */
 static int bzi_folder_is_split(const char *name)
 {
     char word[16];
@@ -9061,7 +9059,7 @@ static int bzi_folder_is_split(const char *name)
     return bzi_word_is_in(word, " train training val valid validation dev eval test testing ");
 }
 
-/* Keeps the files that a walk has found as those of a class, in no more memory than they need. */
+/* Keeps the files that a walk has found as those of a class. */
 static bzna_status bzi_folder_keep(bzi_class *class, bzi_walk *walk, bzna_error *err)
 {
     bzi_paths_sort(&walk->files);
@@ -9093,8 +9091,8 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
     return status;
 }
 
-/* Fails because a class, or with class "" the root, holds no pictures. The message names the first file that is there
- * and, where its first bytes tell, the format that it has. */
+/* Fails because a class, or with class "" the root, holds no pictures. The message names the first file that is there,
+ * and its format if the first bytes tell it. */
 static bzna_status bzi_folder_fail_empty(const bzi_container *c, const char *class, const char *what, bzna_error *err)
 {
     bzi_arena arena = { .memory = &c->host->memory };
@@ -9125,8 +9123,7 @@ static bzna_status bzi_folder_fail_empty(const bzi_container *c, const char *cla
 }
 
 /* Opens the folders in the root as classes: names them, finds their files, and numbers the samples class by class. An
- * empty class begins where the next one does, and bzi_folder_class_of finds the last of those that begin there. If the
- * caller names the classes, the root is not judged. */
+ * empty class begins where the next one does. Folders that the caller names may be named like splits. */
 static bzna_status bzi_folder_open_classes(bzi_container *c, const bzi_walk *walk, const bzna_dataset_config *config,
                                            bzna_error *err)
 {
@@ -9161,8 +9158,8 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzi_walk *wal
     return c->count ? BZNA_OK : bzi_folder_fail_empty(c, "", "none of its class folders has picture files", err);
 }
 
-/* Opens a folder: finds the samples, in the root or in class folders, and says which fields they have. Its path is kept
- * absolute, so that files can be opened later even if the working folder has changed. */
+/* Finds the samples, in the root or in class folders. The path is kept absolute, since the working folder may change.
+ */
 static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
@@ -9215,7 +9212,6 @@ static const char *bzi_folder_name(const bzi_folder *folder, uint64_t index)
     return class->files[index - class->begin];
 }
 
-/* Each sample is a file. */
 static bzna_status bzi_folder_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     (void)c, (void)err;
@@ -9224,7 +9220,6 @@ static bzna_status bzi_folder_locate(const bzi_container *c, uint64_t index, bzi
     return BZNA_OK;
 }
 
-/* Gives the path of a sample's file. */
 static bzna_status bzi_folder_path(const bzi_container *c, uint64_t file, char *path, uint64_t capacity,
                                    bzna_error *err)
 {
@@ -9235,14 +9230,13 @@ static bzna_status bzi_folder_path(const bzi_container *c, uint64_t file, char *
 static bzna_status bzi_folder_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
                                     bzi_value *value, bzna_error *err)
 {
-    const bzi_folder *folder = c->own;
-    const char *name = bzi_folder_name(folder, sample->index);
-    const int64_t target = (int64_t)bzi_folder_class_of(folder, sample->index);
+    const char *const name = bzi_folder_name(c->own, sample->index);
+    const int64_t target = (int64_t)bzi_folder_class_of(c->own, sample->index);
     (void)err;
 
     if (c->fields[number].kind == BZNA_FIELD_TEXT)
         bzi_value_put(value, name, strlen(name));
-    else                              /* the number of the class whose folder holds the file */
+    else
         bzi_value_put(value, &target, sizeof target);
     return BZNA_OK;
 }
@@ -9254,8 +9248,7 @@ static bzna_status bzi_folder_image(const bzi_container *c, const bzi_sample *sa
     return bzi_file_image(c->host, bzi_sample_span(sample), 0, image, err);
 }
 
-/* Hashes the names of all files in the order of the classes, each folder's before those of its files: another order
- * makes another data set. */
+/* Hashes the names of all files in the order of the classes, each folder's before those of its files. */
 static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_folder *folder = c->own;
@@ -9299,8 +9292,8 @@ static const bzi_container_ops bzi_folder_ops = {
 /* ==== 35. tar: headers ==============================================================================================
  * Calls: rooms 2, 8-9, 11, 32.
  *
- * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
- * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
+ * Walks over the members of a tar: v7, ustar, GNU and pax headers. Names, and the bytes and the number of headers that
+ * describe the next member, are limited. Nothing is read past the end of the source. */
 
 #define BZI_TAR_BLOCK 512u
 
@@ -9334,7 +9327,7 @@ static void bzi_tar_walk_begin(bzi_tar_walk *walk, const bzi_source *source, con
 static void bzi_tar_walk_end(bzi_tar_walk *walk) { bzi_buffer_free(walk->window.memory, &walk->window.bytes); }
 
 /* Reads octal digits between blanks, or a number in base 256. An empty field is 0. Returns 0 if the field is something
- * else or negative, else 1. */
+ * else or negative. */
 static int bzi_tar_number(const uint8_t *field, uint32_t size, uint64_t *value)
 {
     uint32_t i = 0;
@@ -9357,7 +9350,7 @@ static int bzi_tar_number(const uint8_t *field, uint32_t size, uint64_t *value)
     return i == size || field[i] == 0 || field[i] == ' ';
 }
 
-/* Returns 1 if a block is a header, by its check sum. Some writers have summed signed bytes, so both sums are right. */
+/* Returns 1 if a block is a header, by its check sum. Some writers sum signed bytes, so both sums are right. */
 static int bzi_tar_is_header(const uint8_t *block)
 {
     uint32_t sum = 8 * ' ', high = 0;                       /* the check sum itself counts as blanks */
@@ -9386,11 +9379,10 @@ static int bzi_tar_matches(const uint8_t *block, uint64_t size)
            bzi_tar_is_file(block[156]);
 }
 
-/* Views the header at walk->at. It is NULL at the end of the archive, which is a block of zeros or the source's end. */
+/* Views the header at walk->at. It is NULL at the archive's end, which is a block of zeros or the end of the source. */
 static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bzna_error *err)
 {
     const uint64_t end = walk->window.source->size;
-    const uint8_t *block = NULL;
 
     *header = NULL;
     if (walk->at > end)
@@ -9400,13 +9392,12 @@ static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bz
         return BZNA_OK;
     if (end - walk->at < BZI_TAR_BLOCK)
         return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at, "the tar ends inside the header that begins here");
-    if (bzi_window_view(&walk->window, walk->at, BZI_TAR_BLOCK, &block, err) != BZNA_OK)
+    if (bzi_window_view(&walk->window, walk->at, BZI_TAR_BLOCK, header, err) != BZNA_OK)
         return err->status;
-    if (block[0] == 0 && bzi_is_zero(block, BZI_TAR_BLOCK))
-        return BZNA_OK;
-    if (!bzi_tar_is_header(block))
+    if (**header == 0 && bzi_is_zero(*header, BZI_TAR_BLOCK))
+        *header = NULL;
+    else if (!bzi_tar_is_header(*header))
         return BZI_FAIL_AT(err, BZNA_E_BOX, walk->at, "no tar header: its check sum is wrong");
-    *header = block;
     return BZNA_OK;
 }
 
@@ -9423,8 +9414,8 @@ static int bzi_tar_add_name(bzi_tar_walk *walk, bzi_span text)
     return 1;
 }
 
-/* Takes the name from the member's own header. ustar has a second part there, which is put before the first, with a
- * slash. GNU's headers have other things in that place. */
+/* Takes the name from the member's own header. ustar's second part comes first, before a slash. GNU's headers have
+ * other things in its place. */
 static void bzi_tar_own_name(bzi_tar_walk *walk, const uint8_t *header)
 {
     if (!memcmp(header + 257, "ustar", 6))
@@ -9472,8 +9463,8 @@ static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_span rest, uint64_t 
     return BZNA_OK;
 }
 
-/* Reads a member that only describes the next: a long name of GNU's, or a pax header. Targets of links are not needed.
- * */
+/* Reads a member that only describes the next: GNU's long name, or a pax header. GNU's long targets of links are not
+ * needed. */
 static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bzna_error *err)
 {
     bzi_span text = { NULL, walk->file.size };
@@ -9489,8 +9480,7 @@ static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bz
 }
 
 /* Steps to the next member, of whatever type. Returns BZNA_END if there is none. Links, devices and folders have no
- * bytes, whatever size their header gives. A pax header of all members is a member that is no file: what it gives, a
- * comment, is of no use here. */
+ * bytes, whatever their header says. A pax header of all members (type g) counts as a member that is no file. */
 static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 {
     const uint64_t end = walk->window.source->size;
@@ -9545,10 +9535,9 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
  * Calls: rooms 2, 8-11, 25-26, 32, 35.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
- * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
- * each sample and a place for each member, 36 bytes for a sample of two members. It holds no keys: they are read again
- * from the headers. It is built by a walk over all headers, or from the file that wds2idx has written beside the tar.
- * Nothing is allocated for a single sample. */
+ * up to the first dot after the last slash; the field's name follows that dot. The index has 4 bytes a sample and 16 a
+ * member, and no keys: they are read again from the headers. It is built by a walk over all headers, or from the file
+ * that wds2idx has written beside the tar. Nothing is allocated for a sample. */
 
 /* The place of a member, in 16 bytes. */
 typedef struct bzi_tar_member {
@@ -9577,15 +9566,15 @@ static const bzi_tar_member *bzi_tar_members(const bzi_tar *tar, uint64_t index,
 static uint64_t bzi_tar_member_size(const bzi_tar_member *m) { return (uint64_t)m->size_high << 32 | m->size_low; }
 static uint64_t bzi_tar_member_end(const bzi_tar_member *m) { return m->offset + bzi_tar_member_size(m); }
 
-/* Recognizes a tar by the check sum of its first header, which is surer than the first bytes: they are the name of a
- * member, which may be that of another kind of file (PAR1). A tar without members begins with zeros. */
+/* Recognizes a tar by the check sum of its first header: its first bytes are a name, which may be that of another kind
+ * of file (PAR1). A tar without members begins with zeros. */
 static int bzi_tar_probe(bzi_span head)
 {
     return head.size >= BZI_TAR_BLOCK && (bzi_tar_is_header(head.data) || bzi_is_zero(head.data, BZI_TAR_BLOCK));
 }
 
-/* Returns the size of the key in a name; the dot after it comes before the field's name. Returns 0 for files that are
- * of no sample: those without key or field, hidden ones, and those in folders called like __this__. */
+/* Returns the size of the key in a name; after it come a dot and the field's name. Returns 0 for files of no sample:
+ * those without key or field, hidden ones, and those in folders called like __this__. */
 static uint64_t bzi_tar_key_size(bzi_span name)
 {
     bzi_span part, rest = name;
@@ -9629,8 +9618,8 @@ typedef struct bzi_tar_build {
     bzi_tar_walk   walk;              /* over the tar's headers */
 } bzi_tar_build;
 
-/* Sets last_field to the number of the member's field. A field that is met for the first time is added. Pre: the
- * field's name has fewer than BZNA_NAME_MAX bytes. */
+/* Sets last_field to the number of the member's field, which is added if it is new. Pre: the field's name has fewer
+ * than BZNA_NAME_MAX bytes. */
 static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_file *file, uint64_t key_size, bzna_error *err)
 {
     bzi_container *c = b->c;
@@ -9685,18 +9674,7 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_file *file, bzna_
     return BZNA_OK;
 }
 
-/* Walks over all headers. A file is read rather than mapped, because the system would read ahead in a map what is
- * skipped. A tar in memory is used where it lies. */
-static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
-{
-    bzna_status status;
 
-    b->walk.at = 0;
-    while ((status = bzi_tar_next(&b->walk, err)) == BZNA_OK)
-        if (b->walk.is_file && bzi_tar_add(b, &b->walk.file, err) != BZNA_OK)
-            return err->status;
-    return status == BZNA_END ? BZNA_OK : status;
-}
 
 /* Fails because of the index, in the sample that is read. */
 static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, bzna_error *err)
@@ -9706,10 +9684,9 @@ static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, b
                     (bzi_llu)b->count, why);
 }
 
-/* Parses an index as wds2idx of NVIDIA DALI writes it: v1.2 and the number of samples, and then, in a line for each
- * sample, field, offset, size and name of each member. Returns BZI_DECLINED if a file next to the tar is not an index
- * of version 1.2, as other programs call theirs so, too, or if the index has no members. The last member is compared
- * with its header. Others are when they are used. */
+/* Parses an index as wds2idx of NVIDIA DALI writes it: v1.2 and the number of samples; then, in a line a sample, field,
+ * offset, size and name of each member. Returns BZI_DECLINED if the file next to the tar is no such index, or if the
+ * index has no members. Only the last member is compared with its header here; the others are when they are used. */
 static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_span text, bzna_error *err)
 {
     const uint64_t file_size = b->c->source.size;
@@ -9751,8 +9728,8 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_span text, bzna_err
     return end > file_size ? bzi_tar_next(&b->walk, err) : BZNA_OK;     /* says that padding is missing */
 }
 
-/* Reads SHARD.idx next to SHARD.tar. Returns 0 if there is none, or none that can be read, or if it is older than the
- * tar, so that it may be the index of another. */
+/* Reads SHARD.idx next to SHARD.tar. Returns 0 if it cannot be read, or is older than the tar and so may be the index
+ * of another. */
 static int bzi_tar_load_index(const bzi_container *c, bzi_buffer *bytes, bzi_span *text)
 {
     const size_t length = c->source.path ? strlen(c->source.path) : 0;
@@ -9811,8 +9788,8 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 
 #define BZI_TAR_EMPTY (1u << 20)      /* bytes of zeros that are a tar without files, at most; writers have 10 kB */
 
-/* Takes the index that the caller gives, or the one next to the tar, or builds it. A tar has no files if its writer had
- * no samples left: it has zeros alone, or folders and links. */
+/* Takes the index that the caller gives, or the one next to the tar, or walks over all headers. A tar has no files if
+ * its writer had no samples left: it has zeros alone, or folders and links. */
 BZI_COLD
 static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
@@ -9826,15 +9803,22 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
     if (config->index || bzi_tar_load_index(c, &bytes, &text))
         status = bzi_tar_parse_index(&b, text, err);
     ((bzi_tar *)c->own)->from_index = status == BZNA_OK;
-    if (status == BZI_DECLINED)
-        status = bzi_tar_scan(&b, err);
-    if (status == BZNA_OK && b.file_count)
-        status = bzi_tar_finish(&b, err);
-    else if (status == BZNA_OK && b.walk.at == 0 && c->source.size > BZI_TAR_EMPTY)
-        status = BZI_DECLINED;                              /* records, or a file that was never written */
-    else if (status == BZNA_OK) {
-        BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar is empty");
-        status = BZNA_END;
+    if (status == BZI_DECLINED) {
+        b.walk.at = 0;
+        while ((status = bzi_tar_next(&b.walk, err)) == BZNA_OK &&
+               (!b.walk.is_file || (status = bzi_tar_add(&b, &b.walk.file, err)) == BZNA_OK))
+            continue;
+    }
+
+    if (status == BZNA_OK || status == BZNA_END) {
+        if (b.file_count)
+            status = bzi_tar_finish(&b, err);
+        else if (b.walk.at == 0 && c->source.size > BZI_TAR_EMPTY)
+            status = BZI_DECLINED;                          /* records, or a file that was never written */
+        else {
+            BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar is empty");
+            status = BZNA_END;
+        }
     }
 
     bzi_tar_walk_end(&b.walk);
@@ -9848,16 +9832,16 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 /* ==== 37. Containers: tar, samples ==================================================================================
  * Calls: rooms 2, 9, 25-26, 32, 35-36. */
 
-/* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
+/* Returns where the headers of a sample's first member begin: at the end of the sample before it. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
 {
     const uint32_t first = tar->begins[index];
     return first ? bzi_tar_round(bzi_tar_member_end(&tar->members[first - 1])) : 0;
 }
 
-/* A sample's extent reaches from the headers of its first member to the end of its last. Most writers of shards put a
- * header there that describes the member and has the key. But something long may lie between two samples: then the
- * extent begins at the member's own header, and bzi_tar_key reads the others from the file. */
+/* A sample's extent reaches from the headers of its first member, which may hold the key, to the end of its last. If
+ * something long lies between two samples, the extent begins at the member's own header, and bzi_tar_key reads the
+ * others from the file. */
 static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
@@ -9870,8 +9854,7 @@ static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_ex
     return BZNA_OK;
 }
 
-/* Reads the key from the headers of the sample's first member. If the sample was read and its extent includes them,
- * this reads and allocates nothing more. */
+/* Reads the key from the headers of the sample's first member: from the sample's bytes if they include them. */
 static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample, bzi_value *value, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
@@ -9894,8 +9877,8 @@ static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample,
     return status;
 }
 
-/* Finds the bytes of a field of a sample that was read; without it, bytes->data is NULL. offset: of them in the file.
- * If the place is from an index, the header is checked again. */
+/* Finds the bytes of a field of a sample that was read; bytes->data is NULL if there is none. offset: of them in the
+ * file. If the place is from an index, the header is checked again. */
 static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, uint32_t number, bzi_span *bytes,
                                  uint64_t *offset, bzna_error *err)
 {
@@ -9920,7 +9903,6 @@ static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, u
     return BZNA_OK;
 }
 
-/* Gives the value of a field. A sample that has no member of it has no value. */
 static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                                  bzna_error *err)
 {
@@ -9964,7 +9946,7 @@ static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *samp
     return BZNA_OK;
 }
 
-/* Opens the field that `pick` names, whatever its extension. Without a name, or with "image", opens the sample's first
+/* Opens the field that `pick` names, whatever its extension; without a name, or with "image", the sample's first
  * picture. */
 static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                  bzi_image *image, bzna_error *err)
@@ -10021,8 +10003,8 @@ static const bzi_container_ops bzi_tar_row = {
 /* ==== 38. Containers: providers ====================================================================================
  * Calls: rooms 2, 4, 7-9, 11-12, 21, 25-26.
  *
- * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
- * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
+ * Samples that the caller's functions give, field by field. A field is read by `read`, or lies where `locate` says, in
+ * a file or in memory. A sample's bytes are its pictures:
  *
  *   one picture, which is located   its bytes, where they lie
  *   one picture, which is read      its bytes, fetched
@@ -10031,8 +10013,7 @@ static const bzi_container_ops bzi_tar_row = {
  *   a record, with `unpack`         the record: its bytes, where they lie, or fetched
  *
  * Other fields do not lie in the sample's bytes, unless these are a record. Nothing that the functions say is trusted.
- * As many files as a context keeps open are opened with the data set; of more, only the paths are kept, and each is
- * opened when it is read. */
+ * If a context may keep all files open, they are opened with the data set; else each is opened when it is read. */
 
 typedef struct bzi_provider {
     bzna_provider c;                  /* the caller's, with copies of its arrays */
@@ -10134,14 +10115,14 @@ static bzna_status bzi_provider_copy(bzi_container *c, const char *const **texts
 
     if (count > SIZE_MAX / sizeof *copy)
         return BZI_FAIL(err, BZNA_E_LIMIT, "provider.%s: no array has %llu texts", what, (bzi_llu)count);
-    for (uint64_t i = 0; i < count; i++)
-        if (!(*texts)[i])
-            return BZI_MISUSE(err, "provider.%s[%llu]: is NULL", what, (bzi_llu)i);
     if (!BZI_ARENA_ZERO(&c->arena, copy, count))
         return bzi_fail_memory(err, "the texts of a provider");
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; i < count; i++) {
+        if (!(*texts)[i])
+            return BZI_MISUSE(err, "provider.%s[%llu]: is NULL", what, (bzi_llu)i);
         if (!(copy[i] = bzi_arena_text(&c->arena, (*texts)[i])))
             return bzi_fail_memory(err, "the texts of a provider");
+    }
     *texts = copy;
     return BZNA_OK;
 }
@@ -10275,10 +10256,10 @@ static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t num
 /* The caller's functions. */
 enum { BZI_BY_LOCATE, BZI_BY_READ, BZI_BY_UNPACK };
 
-/* Calls one of the caller's functions for a value, and judges what it returned: E_IO may be tried again, and
- * E_NOT_FOUND says that the sample has no such value. A status that no sample has is E_CALLBACK. Of a value that is
- * read or unpacked, the size is checked; it is written to value->data if it fits, unless place->data says where it
- * lies. */
+/* Calls one of the caller's functions for a value, and judges what it returned: E_IO may be tried again, E_NOT_FOUND
+ * says that the sample has no such value, and a status that no sample has is E_CALLBACK. The size of a value that is
+ * read or unpacked is checked; the value is written to value->data if it fits, unless place->data says where it lies.
+ */
 static bzna_status bzi_provider_call(const bzi_provider *own, int function, const bzi_sample *sample, uint32_t number,
                                      const bzi_value *value, bzna_place *place, bzna_error *err)
 {
@@ -10310,8 +10291,8 @@ static bzna_status bzi_provider_call(const bzi_provider *own, int function, cons
                                   status : BZNA_E_CALLBACK, status, BZNA_NO_OFFSET, otherwise);
 }
 
-/* Finds where a value lies, and checks it: all but whether its file has it. A value of unknown size has the one that
- * its field says, or ends with its file. Returns BZI_FETCH for a record that `read` gives. */
+/* Finds where a value lies, and checks all but whether its file has it. A value of unknown size has the one that its
+ * field says, or ends with its file. Returns BZI_FETCH for a record that `read` gives. */
 static bzna_status bzi_provider_locate_field(const bzi_container *c, uint64_t index, uint32_t number,
                                              bzi_extent *extent, bzna_error *err)
 {
@@ -10320,12 +10301,12 @@ static bzna_status bzi_provider_locate_field(const bzi_container *c, uint64_t in
     const char *const name = own->fields[number].name;
     bzna_place place;
 
-    if (own->c.places)
+    if (own->c.places) {
         place = own->c.places[own->c.unpack ? index : index * own->c.field_count + number];
-    else if (bzi_provider_call(own, BZI_BY_LOCATE, &sample, number, NULL, &place, err) != BZNA_OK)
+        if (place.size == BZNA_NO_VALUE)
+            return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no \"%s\"", name);
+    } else if (bzi_provider_call(own, BZI_BY_LOCATE, &sample, number, NULL, &place, err) != BZNA_OK)
         return err->status;
-    if (own->c.places && place.size == BZNA_NO_VALUE)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no \"%s\"", name);
 
     if (place.size == BZNA_SIZE_UNKNOWN && !place.data && own->sizes[number])
         place.size = own->sizes[number];
@@ -10351,8 +10332,8 @@ static bzna_status bzi_provider_locate_field(const bzi_container *c, uint64_t in
     return BZNA_OK;
 }
 
-/* Gets a value: its size always, and its bytes if they fit. That of a picture in a file is not the caller's word, and
- * so whoever reads the picture judges it. */
+/* Gets a value: its size always, and its bytes if they fit. The size of a picture in a file is judged by whoever reads
+ * the picture. */
 static bzna_status bzi_provider_get(const bzi_container *c, uint64_t index, uint32_t number, bzi_value *value,
                                     bzna_error *err)
 {
@@ -10369,12 +10350,10 @@ static bzna_status bzi_provider_get(const bzi_container *c, uint64_t index, uint
         value->size = place.size;
         return status;
     }
-    if (status != BZNA_OK)
-        return status;
-    if (extent.data) {
+    if (status == BZNA_OK && extent.data)
         bzi_value_put(value, extent.data, extent.size);
-        return BZNA_OK;
-    }
+    if (status != BZNA_OK || extent.data)
+        return status;
 
     status = extent.file ? bzi_extent_open(c, &extent, &opened, err) :
                            bzi_extent_fit(&extent, extent.source->size, err);
@@ -10392,8 +10371,8 @@ static bzna_status bzi_provider_get(const bzi_container *c, uint64_t index, uint
 
 /* --- Samples --- */
 
-/* A sample with one picture or a record, which is located, is read by the library. Others are fetched, and the first of
- * several pictures names the file. */
+/* The library reads a located picture or record. Other samples are fetched, and the first of several pictures names the
+ * file. */
 static bzna_status bzi_provider_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     const bzi_provider *own = c->own;
@@ -10463,8 +10442,7 @@ static bzna_status bzi_provider_field_value(const bzi_container *c, const bzi_sa
     return BZNA_OK;
 }
 
-/* Describes a picture: by its codec if the caller said that, else as a file. The size of a stream is that which it
- * states. */
+/* Describes a picture: by its codec if the caller said that, else as a file. The size of a stream is what it states. */
 static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                       bzi_image *image, bzna_error *err)
 {
@@ -10540,7 +10518,7 @@ static const bzi_container_ops bzi_provider_ops = {
 /* ==== 39. Paths =====================================================================================================
  * Calls: rooms 4, 8-9, 32-33.
  *
- * The files that a caller's path stands for: itself, or the archives and shards in it if it is a folder of such. */
+ * The files that a path stands for: itself, or the archives and shards in a folder of such. */
 
 static bzna_status bzi_paths_add(bzi_names *paths, const char *path, bzna_error *err)
 {
@@ -10552,7 +10530,7 @@ static bzna_status bzi_paths_add(bzi_names *paths, const char *path, bzna_error 
 #ifndef BENZINA_NO_FOLDERS
 #define BZI_SHARD_EXTENSIONS " bzna tar rec "
 
-/* Adds the archives and shards that a folder holds, in the order of their names. Adds nothing if it holds none. */
+/* Adds the archives and shards that a folder holds, in the order of their names; nothing if it holds none. */
 static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bzna_error *err)
 {
     bzi_arena arena = { .memory = paths->arena->memory };
@@ -10574,8 +10552,8 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
 
 #endif
 
-/* Finds the files and folders that paths stand for: a path itself, or the shards in it if it is a folder of shards. The
- * format "folder" says that it is a folder of pictures. Pre: `paths` is empty. The caller frees it, even on failure. */
+/* Finds the files and folders that paths stand for. The format "folder" says that a folder holds pictures. Pre: `paths`
+ * is empty. The caller frees it, even on failure. */
 static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given, uint32_t count,
                                      const bzna_dataset_config *config, bzna_error *err)
 {
@@ -10597,9 +10575,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 
 
 /* ==== 40. Containers: opening =======================================================================================
- * Calls: rooms 2, 4, 8-11, 20, 25, 28, 34, 37.
- * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
- * number and the container's name here. */
+ * Calls: rooms 2, 4, 8-11, 20, 25, 28, 34, 37. The table of containers. The first row that recognizes a file opens it.
+ * Errors of samples get the sample's number and the container's name here. */
 
 /* Rows are tried in this order. The surest probe comes first. */
 static const bzi_container_ops *const bzi_containers[] = {
@@ -10642,7 +10619,7 @@ static void bzi_container_drop(bzi_container *c)
     bzi_container_free(c);
 }
 
-/* Refuses a setting that has no effect on this kind, because the caller expects an effect. */
+/* Refuses a setting that has no effect on this kind. */
 static bzna_status bzi_container_check_config(const bzi_container *c, const bzna_dataset_config *config,
                                               bzna_error *err)
 {
@@ -10663,12 +10640,27 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     return BZNA_OK;
 }
 
-/* Makes the field that the caller names the target. A track was taken when the file was opened. */
-static bzna_status bzi_container_choose_target(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
+/* Has a row open what is given; it finds the state that a row tried before has left. Refuses settings without effect, and
+ * makes the field that the caller names the target. A track was taken when the file was opened. */
+static bzna_status bzi_container_become(bzi_container *c, const bzi_container_ops *ops,
+                                        const bzna_dataset_config *config, bzna_error *err)
 {
-    const uint32_t number = config->target ? bzi_container_find_field(c, config->target) : c->target_field;
-    const int is_integer = number != BZI_NO_FIELD && c->fields[number].kind == BZNA_FIELD_INTEGER;
+    bzna_status status;
+    uint32_t number;
+    int is_integer;
 
+    c->ops = ops;
+    c->still = ops->still;
+    c->settings = ops->settings;
+    bzi_string_copy(c->info.container, sizeof c->info.container, ops->name);
+    if (!c->own && ops->own_bytes && !(c->own = bzi_arena_zero(&c->arena, 1, ops->own_bytes)))
+        return bzi_fail_memory(err, "a data set");
+    if ((status = ops->open(c, config, err)) != BZNA_OK ||
+        (status = bzi_container_check_config(c, config, err)) != BZNA_OK)
+        return status;
+
+    number = config->target ? bzi_container_find_field(c, config->target) : c->target_field;
+    is_integer = number != BZI_NO_FIELD && c->fields[number].kind == BZNA_FIELD_INTEGER;
     if (config->target && !is_integer && !c->target_chosen)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.target: there is no field of integers \"%.64s\"",
                         config->target);
@@ -10680,27 +10672,8 @@ static bzna_status bzi_container_choose_target(bzi_container *c, const bzna_data
     return BZNA_OK;
 }
 
-/* Has a row open what is given. A row that is tried after another finds the state that that one has left. */
-static bzna_status bzi_container_become(bzi_container *c, const bzi_container_ops *ops,
-                                        const bzna_dataset_config *config, bzna_error *err)
-{
-    bzna_status status;
-
-    c->ops = ops;
-    c->still = ops->still;
-    c->settings = ops->settings;
-    bzi_string_copy(c->info.container, sizeof c->info.container, ops->name);
-    if (!c->own && ops->own_bytes && !(c->own = bzi_arena_zero(&c->arena, 1, ops->own_bytes)))
-        return bzi_fail_memory(err, "a data set");
-
-    if ((status = ops->open(c, config, err)) == BZNA_OK &&
-        (status = bzi_container_check_config(c, config, err)) == BZNA_OK)
-        status = bzi_container_choose_target(c, config, err);
-    return status;
-}
-
 /* Finds the row for a file by its first bytes, or by the name that the caller gives if no row recognizes them, and has
- * it build the index. If no row takes the file, says what it is, if that can be told. */
+ * it open the file. If no row takes the file, says what it is, if that can be told. */
 static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     uint8_t bytes[BZI_PROBE_BYTES] = { 0 };
@@ -10734,8 +10707,7 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
                     "of no known kind: not an mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
 }
 
-/* What a container is opened from: a path, a source, whose kind its bytes tell, or what is of a kind by the caller's
- * word. */
+/* What a container is opened from. */
 typedef struct bzi_input {
     const char              *path;    /* of a file or a folder; NULL: another */
     const bzi_source        *source;  /* it is taken if opening succeeds */
@@ -10804,8 +10776,8 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_input *input, co
     return BZNA_OK;
 }
 
-/* Puts "train.bzna: sample 12: " before the message. A sample of a folder is named by its file's path, instead of the
- * container, and one of a provider by both. */
+/* Puts "train.bzna: sample 12: " before the message. The path of its file names a sample of a folder, instead of the
+ * container, and of a provider, besides it. */
 BZI_COLD
 static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bzna_error *err)
 {
@@ -10847,7 +10819,7 @@ static void bzi_reading_end(bzi_reading *reading)
 }
 
 /* Locates a sample, and checks that its source has it, unless that is a file that is yet to be opened. Finds where it
- * is held, if it is. extent: zero after a failure, or of no use. */
+ * is held, if it is. */
 static bzna_status bzi_container_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     bzna_status status;
@@ -10904,8 +10876,8 @@ static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_e
     return status;
 }
 
-/* Fetches the sample into `bytes`. Its size is known afterwards: if it does not fit, nothing of it was fetched, and the
- * caller makes room and calls again. A sample that has another size then is a fault of the user's code. */
+/* Fetches the sample into `bytes`, and says its size: if it does not fit, nothing was fetched, and the caller makes
+ * room and calls again. Another size then is a fault of the user's code. */
 static bzna_status bzi_reading_fetch(bzi_reading *reading, uint8_t *bytes, uint64_t capacity, bzna_error *err)
 {
     const bzi_container *c = reading->container;
@@ -10924,27 +10896,10 @@ static bzna_status bzi_reading_fetch(bzi_reading *reading, uint8_t *bytes, uint6
     return BZNA_OK;
 }
 
-/* Gives the sample's bytes to look at. If they are in memory, they are not copied. Otherwise they are read into
- * `buffer`. */
-static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memory, bzi_buffer *buffer,
-                                    bzna_error *err)
+/* Reads or fetches a sample whose size is known. */
+static bzna_status bzi_reading_get(bzi_reading *reading, uint8_t *bytes, uint64_t capacity, bzna_error *err)
 {
-    const bzi_extent *extent = &reading->sample.extent;
-    bzna_status status;
-
-    while (reading->fetched) {
-        status = bzi_reading_fetch(reading, buffer->data, buffer->capacity, err);
-        if (status != BZNA_OK || extent->size <= buffer->capacity)
-            return status;
-        if (!bzi_buffer_reserve(memory, buffer, extent->size, 0))
-            return bzi_fail_memory(err, "a sample's bytes");
-    }
-    reading->sample.bytes = extent->data;
-    if (extent->data)
-        return BZNA_OK;
-    if (!bzi_buffer_reserve(memory, buffer, extent->size, 0))
-        return bzi_fail_memory(err, "a sample's bytes");
-    return bzi_reading_read(reading, buffer->data, err);
+    return reading->fetched ? bzi_reading_fetch(reading, bytes, capacity, err) : bzi_reading_read(reading, bytes, err);
 }
 
 /* Gives a sample's target, or BZNA_TARGET_NONE. Pre: the sample was read if c->target_inside. */
@@ -10987,7 +10942,7 @@ typedef struct bzi_look {
 /* What of it is looked at. */
 enum { BZI_LOOK_OUTSIDE, BZI_LOOK_PLACE, BZI_LOOK_BYTES };
 
-/* Ends looking at a sample, which is named if status is a failure. Returns the status. */
+/* Ends looking at a sample, which a failure names. Returns the status. */
 static bzna_status bzi_look_end(bzi_look *look, bzna_status status, bzna_error *err)
 {
     const bzi_container *c = look->reading.container;
@@ -10998,17 +10953,27 @@ static bzna_status bzi_look_end(bzi_look *look, bzna_status status, bzna_error *
 }
 
 /* Begins to look at a sample: outside of it, which opens and reads no file; at its place, so that its size is known
- * afterwards; at its bytes, too. bzi_look_end closes it. */
+ * afterwards; at its bytes, too, which are copied only if they are not in memory. bzi_look_end closes it. */
 static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64_t index, int at, bzna_error *err)
 {
-    bzna_status status;
+    bzi_reading *const reading = &look->reading;
+    const bzi_extent *extent = &reading->sample.extent;
+    bzna_status status = BZNA_OK;
 
     *look = (bzi_look){ .reading = { .container = c, .sample.index = index } };
-    if (at == BZI_LOOK_OUTSIDE || (status = bzi_reading_begin(&look->reading, c, index, err)) != BZNA_OK)
-        return at == BZI_LOOK_OUTSIDE ? BZNA_OK : status;
-    if (at == BZI_LOOK_BYTES)
-        return bzi_reading_view(&look->reading, &c->host->memory, &look->buffer, err);
-    return look->reading.fetched ? bzi_reading_fetch(&look->reading, NULL, 0, err) : BZNA_OK;
+    if (at != BZI_LOOK_OUTSIDE)
+        status = bzi_reading_begin(reading, c, index, err);
+    if (status == BZNA_OK && reading->fetched)
+        status = bzi_reading_fetch(reading, NULL, 0, err);
+    if (status != BZNA_OK || at != BZI_LOOK_BYTES)
+        return status;
+
+    reading->sample.bytes = extent->data;
+    if (extent->data)
+        return BZNA_OK;
+    if (!bzi_buffer_reserve(&c->host->memory, &look->buffer, extent->size, 0))
+        return bzi_fail_memory(err, "a sample's bytes");
+    return bzi_reading_get(reading, look->buffer.data, look->buffer.capacity, err);
 }
 
 /* Gives a sample's target; unless `at` is BZI_LOOK_OUTSIDE, also where it is, and the names of its pictures: those that
@@ -11050,8 +11015,7 @@ static bzna_status bzi_container_look_image(const bzi_container *c, uint64_t ind
         status = BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu", (bzi_llu)extent->size,
                           (bzi_llu)buffer->size);
     else if (status == BZNA_OK && buffer)
-        status = look.reading.fetched ? bzi_reading_fetch(&look.reading, bytes, buffer->size, err) :
-                                        bzi_reading_read(&look.reading, bytes, err);
+        status = bzi_reading_get(&look.reading, bytes, buffer->size, err);
     if (status == BZNA_OK && (status = bzi_container_image(c, &look.reading.sample, pick, image, err)) == BZNA_OK &&
         (status = bzi_own_prepare(&own, image, err)) == BZNA_OK)
         status = bzi_image_complete(image, err);
@@ -11075,7 +11039,7 @@ static bzna_status bzi_container_look_image(const bzi_container *c, uint64_t ind
 
 /* --- Fields --- */
 
-/* Ends a value that the caller's memory has if it fits: a text, with a NUL. what: it, for messages. */
+/* Ends a value in the caller's memory: a text, with a NUL. what: it, for messages. */
 static bzna_status bzi_value_end(bzi_value *value, uint64_t capacity, int is_text, const char *what, bzna_error *err)
 {
     value->size += is_text != 0;
@@ -11121,7 +11085,7 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 /* ==== 42. Datasets ==================================================================================================
  * Calls: rooms 2, 8-10, 32, 39-41.
  *
- * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
+ * A data set is parts of containers laid end to end: so are ranges, concatenations and lists of paths. */
 
 /* A part of a data set. */
 typedef struct bzi_part {
@@ -11239,8 +11203,8 @@ static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Opens an input, or with input NULL all that paths stand for, on several threads, and lays it end to end. Pre: 0 <
- * count <= BZI_LIMIT_PARTS, of paths. */
+/* Opens an input, or with input NULL all that paths stand for, on several threads, and lays it end to end. Pre: there
+ * are 1 to BZI_LIMIT_PARTS paths. */
 static bzna_status bzi_dataset_open(bzi_host *host, const bzi_input *input, const char *const *paths, uint32_t count,
                                     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -11284,7 +11248,7 @@ static const bzi_container *bzi_dataset_at(const bzna_dataset *dataset, uint64_t
     return part->container;
 }
 
-/* Does the same for an index from the caller. Returns NULL if there is no such sample. */
+/* The same for an index from the caller. Returns NULL if there is no such sample. */
 static const bzi_container *bzi_dataset_find(const bzna_dataset *dataset, uint64_t *index, bzna_error *err)
 {
     if (*index < dataset->count)
@@ -11333,8 +11297,8 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
     return hash;
 }
 
-/* Hashes what else fixes the pixels of stills: the settings, and which library decodes JPEG.
- * Returns 0 if there is nothing of the kind. */
+/* Hashes what else fixes the pixels of stills: the settings, and which library decodes JPEG. Returns 0 if there is
+ * nothing of the kind. */
 static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset)
 {
     static const char decoder[] = BZI_JPEG_DECODER;
@@ -11398,16 +11362,15 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 /* ==== 43. Elementary functions ======================================================================================
  * Calls: nothing.
  *
- * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
- * differ in the last bit between machines. All errors here are below 1 ulp. sqrt, floor, fmod and ldexp are exact or
- * correctly rounded everywhere. Series: Abramowitz and Stegun 1964, 4.1.27 (log), 4.2.1 (exp), 4.3.65 (sin) and
- * 4.3.66 (cos); numbers in two parts: Dekker 1971, "A floating-point technique for extending the available
- * precision". */
+ * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, which IEEE 754 fixes: libm's results differ in
+ * the last bit between machines. Errors are below 1 ulp. sqrt, floor, fmod and ldexp are exact or correctly rounded.
+ * Series: Abramowitz and Stegun 1964, 4.1.27 (log), 4.2.1 (exp), 4.3.65 (sin) and 4.3.66 (cos); numbers in two parts:
+ * Dekker 1971, "A floating-point technique for extending the available precision". */
 
 #define BZI_LN2_HIGH 0x1.62e42fefap-1                   /* 36 bits: its product with an exponent is exact */
 #define BZI_LN2_LOW  0x1.cf79abc9e3b3ap-40              /* ln 2 less BZI_LN2_HIGH */
 
-/* Returns exp of a number: 0 below the least subnormal. Pre: the result is no more than the largest number. */
+/* Returns exp of x: 0 below the least subnormal. Pre: it does not overflow. */
 static double bzi_math_exp(double x)
 {
     if (x < -746)
@@ -11426,7 +11389,7 @@ static double bzi_math_exp(double x)
     return ldexp(1 + (r + (sum + rest * (1 + r))), (int)k);
 }
 
-/* Returns the natural logarithm of a number above 0, which is finite. */
+/* Returns the natural logarithm. Pre: x is finite and above 0. */
 static double bzi_math_log(double x)
 {
     int k;
@@ -11497,7 +11460,7 @@ static bzi_pair bzi_series(bzi_pair z, int n)
     return sum;
 }
 
-/* Gives sin and cos of any finite angle in degrees. Multiples of 90 degrees are exact, and leave at most 45. */
+/* Gives sin and cos of a finite angle in degrees. Multiples of 90 degrees are exact, and leave at most 45. */
 static void bzi_turn(double degrees, bzi_pair *sine, bzi_pair *cosine)
 {
     static const bzi_pair unit = { 0x1.1df46a2529d39p-6, 0x1.5c1d8becdd291p-62 };      /* pi / 180 */
@@ -11551,8 +11514,8 @@ static double bzi_math_tan(double degrees)
 /* ==== 44. Random numbers, order =====================================================================================
  * Calls: rooms 2.
  *
- * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
- * and restarted run gets the same ones. */
+ * Random numbers and orders are pure functions of seed, epoch and position, so that every thread, rank and restarted
+ * run gets the same ones. */
 
 /* Makes 128 bits from seed, epoch and use, by Philox 4x32-10 (Salmon and others 2011). Use 0 keys the random numbers of
  * samples, use 1 the permutation. */
@@ -11586,15 +11549,14 @@ static void bzi_random_aim(bzna_random *random, uint64_t sample, uint32_t purpos
     random->counter[2] = purpose;
 }
 
-/* Starts the stream of one sample of an epoch for one purpose. */
 static void bzi_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t purpose)
 {
     bzi_random_begin(random, seed, epoch);
     bzi_random_aim(random, sample, purpose);
 }
 
-/* Turns the stream of a sample into that of another view of it, or of another occurrence of it in the epoch. View 0 of
- * occurrence 0 keeps the sample's own stream. Pre: the stream is fresh from bzi_random_init. */
+/* Turns a sample's stream into that of another view or another occurrence of it in the epoch. View 0 of occurrence 0
+ * keeps the sample's own. Pre: the stream is fresh. */
 static void bzi_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence)
 {
     uint32_t key[4] = { (uint32_t)occurrence, (uint32_t)(occurrence >> 32), view, 1 };
@@ -11609,7 +11571,6 @@ static void bzi_random_fork(bzna_random *random, uint32_t view, uint64_t occurre
 /* Returns 1 if no number of the stream was drawn yet. */
 static uint32_t bzi_random_is_fresh(const bzna_random *random) { return random->counter[3] == 0 && random->used == 4; }
 
-/* Returns the next 32 bits of the stream. */
 static uint32_t bzi_random_u32(bzna_random *random)
 {
     if (random->used >= 4) {
@@ -11621,17 +11582,16 @@ static uint32_t bzi_random_u32(bzna_random *random)
     return random->block[random->used++];
 }
 
-/* Returns a number from lo to hi, made from 53 random bits. It can be hi only where the sum is rounded up. */
+/* Returns a number from lo to hi, made from 53 random bits. It can be hi only if the sum is rounded up. */
 static double bzi_random_uniform(bzna_random *random, double lo, double hi)
 {
     uint64_t low = bzi_random_u32(random), high = bzi_random_u32(random);
     return lo + (hi - lo) * ((double)((high << 32 | low) >> 11) * 0x1p-53);
 }
 
-/* A keyed permutation of 0..count - 1. It is an alternating Feistel network on a grid of rows x columns, both near the
- * square root of count, which adds where others xor. The grid can have more places than count. A result past the end is
- * permuted again until it is below count; in a large grid at most one row's worth of places needs that. The grid has at
- * least 8 x 8 places, because smaller ones have too few permutations. */
+/* A keyed permutation of 0..count - 1: an alternating Feistel network, which adds where others xor, on a grid of rows x
+ * columns, both near the square root of count. A result past the end is permuted again until it is below count; in a
+ * large grid at most one row's worth of places needs that. Grids below 8 x 8 would have too few permutations. */
 typedef struct bzi_permutation {
     uint64_t count;                   /* positions that are permuted */
     uint64_t key[2];                  /* 128 bits that depend on seed and epoch */
@@ -11659,8 +11619,8 @@ static bzi_permutation bzi_permutation_make(uint64_t seed, uint64_t epoch, uint6
     return p;
 }
 
-/* Returns a number below limit that depends on all bits of x and key. With one multiplication less, chi-square tests
- * fail. */
+/* Returns a number below limit that depends on all bits of x and key. One multiplication fewer fails chi-square
+ * tests. */
 static uint64_t bzi_permutation_mix(uint64_t x, uint64_t key, uint64_t limit)
 {
     x = (x ^ key) * 0x9e3779b97f4a7c15ull;
@@ -11723,7 +11683,6 @@ typedef struct bzi_order {
     bzi_permutation permutation;      /* of 0..length - 1 */
 } bzi_order;
 
-/* Begins the order of an epoch. */
 static void bzi_order_epoch(bzi_order *order, uint64_t seed, uint64_t epoch)
 {
     order->seed = seed;
@@ -11739,8 +11698,8 @@ static uint64_t bzi_order_at(const bzi_order *order, uint64_t position)
 }
 
 /* One rank's share of an epoch. Batch j of rank r has the positions start + (j * batch + slot) * world + r of the
- * global order. If the caller gave the batches, they are dealt whole: batch j of rank r is batch first + j * world + r
- * of the order, and its positions follow each other. Every rank has the same number of batches. */
+ * order. Batches that the caller gave are dealt whole: batch j of rank r is batch first + j * world + r. Every rank has
+ * the same number of batches. */
 typedef struct bzi_shard {
     uint64_t        count;            /* positions of the epoch */
     uint64_t        start;            /* the first position that is dealt */
@@ -11756,7 +11715,6 @@ typedef struct bzi_shard {
 /* Returns how many positions one batch of every rank takes together, or how many given batches. */
 static uint64_t bzi_shard_step(const bzi_shard *s) { return s->given ? s->world : (uint64_t)s->batch * s->world; }
 
-/* Returns the number of batches of each rank. */
 static uint64_t bzi_shard_batches(const bzi_shard *s)
 {
     uint64_t left = s->given ? s->given - s->first : s->count - s->start, step = bzi_shard_step(s);
@@ -11794,7 +11752,7 @@ static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
     return (uint32_t)bzi_min(s->batch, (s->count - first + s->world - 1) / s->world);
 }
 
-/* Returns how many samples all batches of the rank have, without padding. Pre: the epoch is dealt from its start. */
+/* Returns how many samples the rank's batches have, without padding. Pre: the epoch is dealt from its start. */
 static uint64_t bzi_shard_samples(const bzi_shard *s)
 {
     const uint64_t batches = bzi_shard_batches(s);
