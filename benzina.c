@@ -9434,10 +9434,23 @@ static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, bzi_span text, uint64_t 
     return BZI_FAIL_AT(err, BZNA_E_LIMIT, at, "the name has more than %u bytes", BZI_LIMIT_PATH_BYTES);
 }
 
-/* Reads the records of a pax header at byte `at`, such as "27 path=a/b/000.jpg\n", which describe the next member. An
- * empty value takes back what an earlier record gave. */
-static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_span rest, uint64_t at, bzna_error *err)
+/* Reads a member that only describes the next: GNU's long name, or the records of a pax header, such as
+ * "27 path=a/b/000.jpg\n". An empty value takes back what an earlier record gave. GNU's long targets of links are not
+ * needed. */
+static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bzna_error *err)
 {
+    uint64_t at = walk->file.offset;
+    bzi_span rest = { NULL, walk->file.size };
+
+    if (rest.size > BZI_LIMIT_PAX_BYTES)
+        return BZI_FAIL_AT(err, BZNA_E_LIMIT, walk->at,
+                           "the header has %llu bytes of names and records, more than %u", (bzi_llu)rest.size,
+                           BZI_LIMIT_PAX_BYTES);
+    if (bzi_window_view(&walk->window, at, rest.size, &rest.data, err) != BZNA_OK)
+        return err->status;
+    if (type == 'L' || type == 'K')
+        return type == 'K' ? BZNA_OK : bzi_tar_set_name(walk, rest, at, err);
+
     while (rest.size && *rest.data) {
         bzi_span value = rest, digits, key;
         uint64_t length;
@@ -9461,22 +9474,6 @@ static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_span rest, uint64_t 
         at += length;
     }
     return BZNA_OK;
-}
-
-/* Reads a member that only describes the next: GNU's long name, or a pax header. GNU's long targets of links are not
- * needed. */
-static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bzna_error *err)
-{
-    bzi_span text = { NULL, walk->file.size };
-
-    if (text.size > BZI_LIMIT_PAX_BYTES)
-        return BZI_FAIL_AT(err, BZNA_E_LIMIT, walk->at,
-                           "the header has %llu bytes of names and records, more than %u", (bzi_llu)text.size,
-                           BZI_LIMIT_PAX_BYTES);
-    if (bzi_window_view(&walk->window, walk->file.offset, text.size, &text.data, err) != BZNA_OK)
-        return err->status;
-    return type == 'K' ? BZNA_OK : type == 'L' ? bzi_tar_set_name(walk, text, walk->file.offset, err) :
-                                                 bzi_tar_read_pax(walk, text, walk->file.offset, err);
 }
 
 /* Steps to the next member, of whatever type. Returns BZNA_END if there is none. Links, devices and folders have no
@@ -10115,14 +10112,14 @@ static bzna_status bzi_provider_copy(bzi_container *c, const char *const **texts
 
     if (count > SIZE_MAX / sizeof *copy)
         return BZI_FAIL(err, BZNA_E_LIMIT, "provider.%s: no array has %llu texts", what, (bzi_llu)count);
-    if (!BZI_ARENA_ZERO(&c->arena, copy, count))
-        return bzi_fail_memory(err, "the texts of a provider");
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count; i++)
         if (!(*texts)[i])
             return BZI_MISUSE(err, "provider.%s[%llu]: is NULL", what, (bzi_llu)i);
+    if (!BZI_ARENA_ZERO(&c->arena, copy, count))
+        return bzi_fail_memory(err, "the texts of a provider");
+    for (uint64_t i = 0; i < count; i++)
         if (!(copy[i] = bzi_arena_text(&c->arena, (*texts)[i])))
             return bzi_fail_memory(err, "the texts of a provider");
-    }
     *texts = copy;
     return BZNA_OK;
 }
@@ -10587,19 +10584,6 @@ static const bzi_container_ops *const bzi_containers[] = {
     &bzi_mp4_video
 };
 
-/* The rows that settings ask for; NULL: this build has none. */
-#ifndef BENZINA_NO_FOLDERS
-#  define BZI_FOLDER_ROW  (&bzi_folder_ops)
-#else
-#  define BZI_FOLDER_ROW  NULL
-#endif
-
-#ifdef BENZINA_NO_SHARDS
-#  define BZI_OTHER_KINDS "this build does not read tar (BENZINA_NO_SHARDS)"
-#else
-#  define BZI_OTHER_KINDS "not a tar"
-#endif
-
 /* Frees all but the source. After a failed open, the source still belongs to the caller. */
 static void bzi_container_free(bzi_container *c)
 {
@@ -10640,8 +10624,8 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     return BZNA_OK;
 }
 
-/* Has a row open what is given; it finds the state that a row tried before has left. Refuses settings without effect, and
- * makes the field that the caller names the target. A track was taken when the file was opened. */
+/* Has a row open what is given. It finds the state that a row tried before has left. Refuses settings without effect,
+ * and makes the field that the caller names the target; a track was taken when the file was opened. */
 static bzna_status bzi_container_become(bzi_container *c, const bzi_container_ops *ops,
                                         const bzna_dataset_config *config, bzna_error *err)
 {
@@ -10703,8 +10687,7 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
                         config->format);
     if (bzi_codec_recognize(head) != BZNA_CODEC_UNKNOWN)
         return BZI_FAIL(err, BZNA_E_FORMAT, "it is one picture: open the folder that holds it");
-    return BZI_FAIL(err, BZNA_E_FORMAT,
-                    "of no known kind: not an mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
+    return BZI_FAIL(err, BZNA_E_FORMAT, "of no known kind: not an mp4 file (it does not begin with a box), not a tar");
 }
 
 /* What a container is opened from. */
@@ -10724,10 +10707,12 @@ static bzna_status bzi_container_begin(bzi_container *c, const bzi_input *input,
 
     c->given = input->given;
     if (input->path && bzi_os_kind(input->path) == BZI_OS_FOLDER) {
+#ifdef BENZINA_NO_FOLDERS
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "it is a folder, and this build reads none (BENZINA_NO_FOLDERS)");
+#else
         c->given = input->path;
-        if (!(ops = BZI_FOLDER_ROW))
-            return BZI_FAIL(err, BZNA_E_UNSUPPORTED,
-                            "it is a folder, and this build reads none (BENZINA_NO_FOLDERS)");
+        ops = &bzi_folder_ops;
+#endif
     }
     if (ops && config->format && strcmp(config->format, ops->name))
         return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a %s, not \"%s\"", ops->name,
@@ -11059,17 +11044,22 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
     const bzi_pick pick = { .name = name };
     const uint64_t capacity = value->capacity;
     const uint32_t number = bzi_container_find_field(c, name);
-    const bzi_field none = { 0, 0, "" }, *const field = number == BZI_NO_FIELD ? &none : &c->fields[number];
-    const int is_text = field->kind == BZNA_FIELD_TEXT;
+    const bzi_field *field;
     bzi_look look;
     const bzi_sample *sample = &look.reading.sample;
     bzi_image image;
-    bzna_status status = bzi_look_begin(&look, c, index, field->inside ? BZI_LOOK_BYTES : BZI_LOOK_OUTSIDE, err);
+    bzna_status status;
+    int is_text;
 
+    if (number == BZI_NO_FIELD) {
+        BZI_FAIL(err, BZNA_E_NOT_FOUND, "there is no field \"%s\"", name);
+        return bzi_container_fail(c, index, err);
+    }
+    field = &c->fields[number];
+    is_text = field->kind == BZNA_FIELD_TEXT;
     value->capacity -= is_text && capacity;                 /* room for the NUL at a text's end */
-    if (number == BZI_NO_FIELD)
-        status = BZI_FAIL(err, BZNA_E_NOT_FOUND, "there is no field \"%s\"", name);
-    else if (status == BZNA_OK && field->kind != BZNA_FIELD_IMAGE)
+    status = bzi_look_begin(&look, c, index, field->inside ? BZI_LOOK_BYTES : BZI_LOOK_OUTSIDE, err);
+    if (status == BZNA_OK && field->kind != BZNA_FIELD_IMAGE)
         status = c->ops->field(c, sample, number, value, err);
     else if (status == BZNA_OK && (status = bzi_container_image(c, sample, &pick, &image, err)) == BZNA_OK)
         status = bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err);
@@ -13362,8 +13352,8 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 /* ==== 52. JPEG decode ===============================================================================================
  * Calls: rooms 2, 8-9.
  *
- * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo, and each picture a decoder of libjpeg's of its own:
- * nothing of the pictures before can have a part in it.
+ * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo, and each picture a decoder of libjpeg's: nothing of
+ * earlier pictures can have a part in it.
  *
  * Pixels       libjpeg gives each component as a plane ("raw data"), neither upsampled nor converted. Rows above the
  *              wanted ones are only read by the entropy decoder. Rows below them are not touched. Of four components
@@ -13402,12 +13392,12 @@ typedef struct bzi_turbo {
 /* Leaves libjpeg after an error: it must not return to libjpeg. */
 static void bzi_turbo_exit(j_common_ptr info) { longjmp(((bzi_turbo *)info->client_data)->jump, 1); }
 
-/* Receives libjpeg's messages. Warnings have negative levels. Those listed here leave the pixels as they were meant.
- * All others mean damage, and are errors.
+/* Receives libjpeg's messages. Warnings have negative levels. Those listed here leave the pixels as they were meant;
+ * all others are errors.
  *
- * At the end of the file libjpeg gets an end marker after its warning. If that comes too early, libjpeg warns again.
- * With arithmetic coding it would not: it takes bytes that are missing before a marker for zeros, because encoders may
- * leave those out. There a file that ends before its end marker is an error at once. */
+ * At the end of the file libjpeg warns and gets an end marker. If that comes too early, it warns again, but not with
+ * arithmetic coding, where it takes bytes that are missing before a marker for zeros, since encoders may leave those
+ * out. There a file without its end marker is an error at once. */
 static void bzi_turbo_message(j_common_ptr common, int level)
 {
     const int code = common->err->msg_code;
@@ -13419,8 +13409,8 @@ static void bzi_turbo_message(j_common_ptr common, int level)
         bzi_turbo_exit(common);
 }
 
-/* Runs a step that calls libjpeg. Errors of libjpeg return to this place alone. Returns the step's result, or 0 if
- * there was an error. */
+/* Runs a step that calls libjpeg, whose errors return to this place alone. Returns the step's result, or 0 after an
+ * error. */
 static int bzi_turbo_try(bzi_turbo *turbo, int (*step)(bzi_turbo *turbo))
 {
     if (setjmp(turbo->jump))
@@ -13434,8 +13424,8 @@ static void bzi_turbo_check_scan(j_common_ptr info)
         bzi_turbo_exit(info);
 }
 
-/* Has libjpeg fail if a scan needs a Huffman table that no segment defined. libjpeg takes the standard's tables (ITU-T
- * T.81, K.3.3) for those that are missing, which is right only of pictures without any, like frames of Motion JPEG. */
+/* Has libjpeg fail if a scan needs a Huffman table that no segment defined. For missing ones libjpeg takes the
+ * standard's (ITU-T T.81, K.3.3), which is right only for pictures without any, like frames of Motion JPEG. */
 static void bzi_turbo_mark_tables(struct jpeg_decompress_struct *info)
 {
     JHUFF_TBL **tables[2] = { info->dc_huff_tbl_ptrs, info->ac_huff_tbl_ptrs };
@@ -13450,7 +13440,7 @@ static void bzi_turbo_mark_tables(struct jpeg_decompress_struct *info)
         }
 }
 
-/* A step that reads the headers. If the picture has several scans, it reads all of them. */
+/* A step that reads the headers, and of a picture of several scans all of them. */
 static int bzi_turbo_start(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
@@ -13471,10 +13461,9 @@ static int bzi_turbo_start(bzi_turbo *turbo)
     return info->num_components <= 4;
 }
 
-/* Returns 1 if no scan of the picture is missing: all components have data, and of a progressive picture each
- * coefficient down to its last bit. An encoder may leave out scans of a progressive picture that refine it, and say
- * that it ends there. So with an end marker, DC coefficients are enough, which is what libjpeg asks of scripts of
- * scans. */
+/* Returns 1 if no scan of the picture is missing: all components have data, and a progressive picture has each
+ * coefficient down to its last bit. With an end marker, DC coefficients are enough, since encoders may leave out scans
+ * that refine. */
 static int bzi_turbo_is_complete(const bzi_turbo *turbo)
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
@@ -13514,8 +13503,8 @@ static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, const bzi_memory *mem
     return BZNA_OK;
 }
 
-/* Takes K out of a row of C, M, Y, K or of Y', Cb, Cr, K, which Adobe's programs write inverted: each of the other
- * three is multiplied by K. Without Adobe's marker they are taken for inverted, too, as by Pillow and browsers. */
+/* Takes K out of a row of C, M, Y, K or of Y', Cb, Cr, K, inverted as Adobe's programs write them: multiplies the other
+ * three by K. Without Adobe's marker they count as inverted, too, as in Pillow and browsers. */
 static void bzi_turbo_multiply(uint8_t *pixel, uint32_t width, int is_cmyk)
 {
     for (uint32_t x = 0; x < width; x++, pixel += 4)
@@ -13527,18 +13516,12 @@ static void bzi_turbo_multiply(uint8_t *pixel, uint32_t width, int is_cmyk)
         }
 }
 
-/* Returns the rows of luma in a row of MCUs. */
-static uint32_t bzi_turbo_lines(const bzi_turbo *turbo)
-{
-    return (uint32_t)turbo->info.max_v_samp_factor * DCTSIZE / turbo->wanted.shrink;
-}
-
-/* A step that decodes into the planes, a row of MCUs at a time. In rows above the wanted ones no component is marked as
- * needed: libjpeg reads their coefficients, but makes no pixels of them. */
+/* A step that decodes into the planes, a row of MCUs at a time. Of rows above the wanted ones libjpeg reads the
+ * coefficients, but makes no pixels, since no component is marked as needed. */
 static int bzi_turbo_read(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
-    const uint32_t lines = bzi_turbo_lines(turbo);
+    const uint32_t lines = (uint32_t)info->max_v_samp_factor * DCTSIZE / turbo->wanted.shrink;        /* of luma */
     const uint32_t end = bzi_min32((uint32_t)turbo->wanted.rows.end, info->output_height);
     JSAMPROW rows[3][MAX_SAMP_FACTOR * DCTSIZE];
     JSAMPARRAY planes[3] = { rows[0], rows[1], rows[2] };
@@ -13584,25 +13567,13 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
     return bzi_error_prefix(err, "JPEG");
 }
 
-/* Decodes the rows that are wanted into turbo->plane. */
-static bzna_status bzi_turbo_run(bzi_turbo *turbo, const bzi_memory *memory, bzna_error *err)
-{
-    if (!bzi_turbo_try(turbo, bzi_turbo_start))
-        return bzi_turbo_fail(turbo, err);
-    if (!bzi_turbo_is_complete(turbo))
-        return BZI_FAIL_AT(err, BZNA_E_DECODE, turbo->data.size, "JPEG: truncated: scans are missing");
-    if (bzi_turbo_make_planes(turbo, memory, err) != BZNA_OK)
-        return err->status;
-    return bzi_turbo_try(turbo, bzi_turbo_read) ? BZNA_OK : bzi_turbo_fail(turbo, err);
-}
-
 /* Decodes some rows of a picture that was inspected. The planes stay valid until the next call. Where libjpeg shrinks
  * subsampled chroma by half as much as luma, the picture's chroma shifts are reduced. */
 static bzna_status bzi_turbo_decode(bzi_turbo *turbo, const bzi_memory *memory, bzi_span data, int is_rgb,
                                     bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
-    bzna_status status;
+    bzna_status status = BZNA_OK;
 
     memset(info, 0, sizeof *info);
     info->err = jpeg_std_error(&turbo->errors);
@@ -13614,8 +13585,15 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, const bzi_memory *memory, 
     turbo->wanted = wanted;
     turbo->ended = 0;
 
-    status = bzi_turbo_run(turbo, memory, err);
-    if (status == BZNA_OK && (info->image_width != picture->frame_width || info->image_height != picture->frame_height))
+    if (!bzi_turbo_try(turbo, bzi_turbo_start))
+        status = bzi_turbo_fail(turbo, err);
+    else if (!bzi_turbo_is_complete(turbo))
+        status = BZI_FAIL_AT(err, BZNA_E_DECODE, data.size, "JPEG: truncated: scans are missing");
+    else if (bzi_turbo_make_planes(turbo, memory, err) != BZNA_OK)
+        status = err->status;
+    else if (!bzi_turbo_try(turbo, bzi_turbo_read))
+        status = bzi_turbo_fail(turbo, err);
+    else if (info->image_width != picture->frame_width || info->image_height != picture->frame_height)
         status = BZI_FAIL(err, BZNA_E_MISMATCH, "libjpeg-turbo's picture is %ux%u, not %ux%u", info->image_width,
                           info->image_height, picture->frame_width, picture->frame_height);
     for (int i = 0; status == BZNA_OK && i < info->num_components && i < 3; i++) {
@@ -13641,16 +13619,14 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, const bzi_memory *memory, 
 /* ==== 53. Software decode ===========================================================================================
  * Calls: rooms 2, 8-9, 19-20, 26.
  *
- * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, and
- * libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
+ * The only room that knows libavcodec. Each thread has a bzi_software, whose codec contexts stay open across samples.
  *
  * Results must not depend on what was decoded before:
  *   - libavcodec keeps old parameter sets when new ones are damaged. So a context only ever sees one content of
- *     parameter sets. The samples of an archive share theirs. For those that do not, there are a few contexts, of which
- *     the least recently used is replaced.
+ *     parameter sets. Of a few contexts, the least recently used is replaced.
  *   - A context is flushed between pictures.
  *   - Frame memory is filled with a pattern. A picture that depends on it is damaged: libavcodec does not report that
- *     H.265 slices or rows of a PNG end early. */
+ *     slices of H.265 or rows of a PNG end early. */
 
 typedef struct bzi_software {
     const bzi_memory *memory;         /* the user's; NULL: it is not open */
@@ -13673,7 +13649,7 @@ typedef struct bzi_software {
 #endif
 } bzi_software;
 
-/* Writes what a decoder is given of a picture to a buffer, with room for so many bytes after it. */
+/* Writes what a decoder is given of a picture to a buffer, with room for `padding` bytes after it. */
 BZI_MAYBE_UNUSED static bzna_status bzi_image_to_buffer(const bzna_image *image, const bzi_memory *memory,
                                                         uint64_t padding, bzi_buffer *buffer, uint64_t *size,
                                                         bzna_error *err)
@@ -13711,7 +13687,7 @@ static void bzi_fill(uint8_t *data, uint64_t size, uint32_t fill)
         memcpy(data + at, part, (size_t)bzi_min(size - at, sizeof part));
 }
 
-/* Returns 1 if so many bytes are as memory was filled, else 0. */
+/* Returns 1 if so many bytes are as memory was filled. */
 static int bzi_is_filled(const uint8_t *data, uint64_t size, uint32_t fill)
 {
     while (size && *data == bzi_fill_at(fill, data)) {
@@ -13721,10 +13697,10 @@ static int bzi_is_filled(const uint8_t *data, uint64_t size, uint32_t fill)
     return size == 0;
 }
 
-/* Returns 1 if pixels may never have been written: each eighth row and the last one are looked at. They may be missing
- * where four bytes side by side are as memory was filled, or fewer at a row's end that are so in four rows. Smaller
- * parts are not found. libavcodec leaves out these, and does not report it:
- *   - the last rows of a PNG. Of an interlaced one it fills them in from those around them, and nobody can see it.
+/* Returns 1 if pixels may never have been written: if, in each eighth row or the last one, four bytes side by side are
+ * as memory was filled, or fewer at the ends of four rows. Smaller parts are not found. libavcodec leaves out these
+ * without a report:
+ *   - the last rows of a PNG, unless it is interlaced: then it fills them in.
  *   - blocks of 16x16 pixels or more of an H.265 picture whose slices end early. Where the next slice goes on, its
  *     filter changes three pixels at the edges of such a block, and 13 rows of 13 pixels are left. */
 static int bzi_area_may_lack(const bzi_area *area, uint32_t fill)
@@ -13742,7 +13718,7 @@ static int bzi_area_may_lack(const bzi_area *area, uint32_t fill)
     return 0;
 }
 
-/* Returns 1 if two areas of one size hold the same bytes, else 0. */
+/* Returns 1 if two areas of one size hold the same bytes. */
 static int bzi_area_is_same(const bzi_area *a, const bzi_area *b)
 {
     uint64_t y = 0;
@@ -13805,26 +13781,6 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
     return BZNA_OK;
 }
 
-/* Gives the index of the context that has seen a picture's parameter sets. If there is none, the least recently used
- * one is replaced by a new one. */
-static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, uint32_t *out,
-                                       bzna_error *err)
-{
-    const int found = bzi_image_slot(&software->keys, software->memory, image, out);
-
-    if (found < 0)
-        return bzi_fail_memory(err, "parameter sets");
-    if (found)
-        return BZNA_OK;
-
-    avcodec_free_context(&software->codecs[*out]);
-    bzi_lru_forget(&software->keys, *out);
-    if (bzi_software_open_codec(software, image, &software->codecs[*out], err) != BZNA_OK)
-        return err->status;
-    bzi_lru_keep(&software->keys, *out);
-    return BZNA_OK;
-}
-
 /* Decodes one access unit to a frame that does not depend on others. Drains a decoder that would wait for more. */
 static int bzi_software_run(bzi_software *software, AVCodecContext *codec, uint32_t fill)
 {
@@ -13882,17 +13838,6 @@ static int bzi_software_frame(bzi_software *software, AVCodecContext *codec)
     return result;
 }
 
-/* Makes an error of libavcodec's. BZNA_E_DECODE means that the picture is at fault. */
-static bzna_status bzi_software_fail(int result, const char *codec, bzna_error *err)
-{
-    if (result == AVERROR(ENOMEM))
-        return bzi_fail_memory(err, "a decoded picture");
-    if (result == AVERROR_PATCHWELCOME)
-        return BZI_FAIL_BY(err, BZNA_E_CODEC, result,
-                           "libavcodec does not support what this %s picture uses", codec);
-    return BZI_FAIL_BY(err, BZNA_E_DECODE, result, "libavcodec: the %s data are damaged or truncated", codec);
-}
-
 /* Gives the components of a frame where they are: Y', Cb and Cr, or G, B and R, or gray. */
 static void bzi_frame_planes(const AVFrame *frame, uint32_t count, int is_rgb, bzna_picture *picture)
 {
@@ -13934,12 +13879,10 @@ static bzna_status bzi_software_split(bzi_software *software, uint32_t count, bz
     const uint32_t top = has_palette ? 255 : (1u << format->comp[0].depth) - 1;
     const uint64_t row = 2 * (uint64_t)frame->width, plane = row * (uint64_t)frame->height;
     const uint8_t *data[4] = { frame->data[0], frame->data[1] };
-    uint8_t *line;
 
-    if (!bzi_buffer_reserve(software->memory, &software->pixels, plane * count + row, 0))
+    if (!bzi_buffer_reserve(software->memory, &software->pixels, plane * count, 0))
         return bzi_fail_memory(err, "a picture's planes");
 
-    line = software->pixels.data + plane * count;
     for (uint32_t i = 0; i < count; i++) {
         const int color = count == 3 ? (int)(i + 1) % 3 : 0;
         uint8_t *dst = software->pixels.data + plane * i;
@@ -13950,18 +13893,17 @@ static bzna_status bzi_software_split(bzi_software *software, uint32_t count, bz
         if (has_palette)                                    /* entries are 0xAARRGGBB in the machine's order of bytes */
             data[1] = frame->data[1] + (AV_HAVE_BIGENDIAN ? 1 + color : 2 - color);
         for (int y = 0; y < frame->height; y++, dst += row) {
-            av_read_image_line2(picture->depth > 8 ? dst : line, data, frame->linesize, format, 0, y,
-                                has_palette ? 0 : color, frame->width, has_palette, 2);
-            for (int x = 0; x < frame->width && picture->depth <= 8; x++)
-                dst[x] = (uint8_t)(((const uint16_t *)(const void *)line)[x] * 255u / top);
+            av_read_image_line2(dst, data, frame->linesize, format, 0, y, has_palette ? 0 : color, frame->width,
+                                has_palette, 2);
+            for (int x = 0; x < frame->width && picture->depth <= 8; x++)           /* of 16 bits, in place */
+                dst[x] = (uint8_t)(((const uint16_t *)(const void *)dst)[x] * 255u / top);
         }
     }
     return BZNA_OK;
 }
 
-/* Gives the planes of a still. How it was coded is known from its frame. Samples of 8 bits are used where they are,
- * with the range 0 to 255 except for WebP's Y'CbCr. All else that a PNG holds is written as planes. Alpha is left out,
- * as by Pillow's convert("RGB"). */
+/* Gives the planes of a still. Samples of 8 bits are used where they are, with the range 0 to 255 except for WebP's
+ * Y'CbCr. All else that a PNG holds is written as planes. Alpha is left out, as by Pillow's convert("RGB"). */
 static bzna_status bzi_software_still(bzi_software *software, const bzna_image *image, bzna_picture *picture,
                                       bzna_error *err)
 {
@@ -13991,32 +13933,48 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
 
 #endif
 
-/* Decodes the packet with libavcodec. A context that met damage is not used again: for H.264 without CABAC, libavcodec
- * would add the coefficients of a damaged macroblock to the next picture. libavcodec calls a picture damaged, or not
- * supported, if some allocations fail. So what fails is decoded again by another context: damage is found each time. A
- * frame that is not whole, or not of the picture's size, is an error. */
+/* Decodes the packet, by the context that has seen the picture's parameter sets, or a new one. A context that met
+ * damage is not used again: for H.264 without CABAC, libavcodec would add the coefficients of a damaged macroblock to
+ * the next picture. libavcodec calls a picture damaged, or not supported, if some allocations fail. So what fails is
+ * decoded again by another context: damage is found each time. A frame that is not whole, or not of the picture's size,
+ * is an error. BZNA_E_DECODE means that the picture is at fault. */
 static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, const bzna_picture *picture,
                               bzna_error *err)
 {
     const AVFrame *frame = software->frame;
+    const char *const name = bzi_image_codec_name(image);
     bzna_status status = BZNA_E_DECODE;
-    uint32_t index = 0;
 
     for (int i = 0; i < 2 && status != BZNA_OK && status != BZNA_E_MEMORY; i++) {
+        uint32_t index = 0;
+        const int found = bzi_image_slot(&software->keys, software->memory, image, &index);
         int result;
 
-        if ((status = bzi_software_choose(software, image, &index, err)) != BZNA_OK)
-            continue;
+        if (found < 0)
+            return bzi_fail_memory(err, "parameter sets");
+        if (!found) {
+            avcodec_free_context(&software->codecs[index]);
+            if ((status = bzi_software_open_codec(software, image, &software->codecs[index], err)) != BZNA_OK)
+                continue;
+            bzi_lru_keep(&software->keys, index);
+        }
+
         result = bzi_software_frame(software, software->codecs[index]);
-        if (result < 0)
-            status = bzi_software_fail(result, bzi_image_codec_name(image), err);
+        if (result == AVERROR(ENOMEM))
+            status = bzi_fail_memory(err, "a decoded picture");
+        else if (result == AVERROR_PATCHWELCOME)
+            status = BZI_FAIL_BY(err, BZNA_E_CODEC, result, "libavcodec does not support what this %s picture uses",
+                                 name);
+        else if (result < 0)
+            status = BZI_FAIL_BY(err, BZNA_E_DECODE, result, "libavcodec: the %s data are damaged or truncated", name);
         else if ((frame->flags & AV_FRAME_FLAG_CORRUPT) || frame->decode_error_flags)
             status = BZI_FAIL(err, BZNA_E_DECODE, "libavcodec: the picture is incomplete");
         else if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
             status = BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width,
                               frame->height, picture->frame_width, picture->frame_height);
-        if (status != BZNA_OK)
-            bzi_lru_forget(&software->keys, index);
+        else
+            return BZNA_OK;
+        bzi_lru_forget(&software->keys, index);
     }
     return status;
 }
@@ -14093,7 +14051,7 @@ static void bzi_software_close(bzi_software *software)
     memset(software, 0, sizeof *software);
 }
 
-/* Makes what the libraries of this build need. A build without any can still take pixels that are not coded. */
+/* Makes what the libraries of this build need. A build without any still takes pixels that are not coded. */
 static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px,
                                      bzna_error *err)
 {
@@ -14117,7 +14075,8 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
 /* ==== 54. Software decode: own codecs ===============================================================================
  * Calls: rooms 2, 7-9, 17, 20, 26, 50, 52-53.
  *
- * Codecs of the program's own write planes that are made here, and what they leave or overwrite is looked for. */
+ * Which library decodes what. Codecs of the program's own write planes that are made here; what they leave or overwrite
+ * is looked for. */
 
 /* Returns the samples of chroma, which are subsampled by a shift, for so many of luma. */
 static uint32_t bzi_subsampled(uint32_t samples, uint32_t shift)
@@ -14171,7 +14130,7 @@ static void bzi_picture_copy_plane(bzna_picture *picture, uint32_t i, const bzi_
     picture->pitch[i] = (int64_t)plane->pitch;
 }
 
-/* Returns the columns of a frame that the warp of a slot may read: the rows of the slot in which the picture's axes are
+/* Returns the columns of a frame that the warp of a slot may read: the rows of the slot with the picture's axes
  * exchanged. */
 static bzi_rows bzi_slot_columns(const bzi_kernel_slot *slot, const bzi_kernel_output *to)
 {
@@ -14194,8 +14153,7 @@ static bzi_rows bzi_slot_columns(const bzi_kernel_slot *slot, const bzi_kernel_o
 
 #define BZI_PALETTE_BYTES 768u        /* 256 times R, G, B */
 
-/* The memory in which a codec of the program's own writes a picture: planes with canaries before, between and after
- * them. */
+/* The memory in which a codec of the program's own writes a picture: planes with canaries around each. */
 typedef struct bzi_own_frame {
     bzi_plane         planes[3];
     uint32_t          count;          /* of planes */
@@ -14232,7 +14190,6 @@ static bzna_status bzi_own_run(bzi_own *own, const bzna_image *image, const bzi_
 {
     const uint32_t i = image->codec - BZNA_CODEC_OWN;
     const bzna_codec *c = &own->host->own_codecs[i].c;
-    uint64_t gap = 0;
     int32_t said;
     int live = 1;
 
@@ -14240,10 +14197,9 @@ static bzna_status bzi_own_run(bzi_own *own, const bzna_image *image, const bzi_
         return err->status;
     bzi_fill(base, frame->size, fill);
     memset(frame->palette, 0, sizeof frame->palette);
-    for (uint32_t k = 0; k < frame->count; k++)
-        frame->to.plane[k] = base + frame->planes[k].offset;
-    for (uint32_t k = 1; k < 3 && format->interleaved; k++)
-        frame->to.plane[k] = base + frame->planes[0].offset + k * frame->to.step / 3;
+    for (uint32_t k = 0; k < 3 && (k < frame->count || format->interleaved); k++)
+        frame->to.plane[k] = base + (format->interleaved ? frame->planes[0].offset + k * frame->to.step / 3 :
+                                                           frame->planes[k].offset);
     frame->to.palette = format->pixels == BZNA_PIXELS_INDEX ? frame->palette : NULL;
 
     bzi_error_init(err);
@@ -14251,13 +14207,11 @@ static bzna_status bzi_own_run(bzi_own *own, const bzna_image *image, const bzi_
     said = c->decode(own->states[i], image->data, image->data_size, &frame->needed, &frame->to, err);
     bzi_os_callback_end();
     for (uint32_t k = 0; k <= frame->count; k++) {
-        live = live && bzi_is_filled(base + gap, BZI_CANARY_BYTES, fill);
-        gap = k < frame->count ? frame->planes[k].offset + frame->planes[k].pitch * frame->planes[k].rows : 0;
+        const uint64_t end = k < frame->count ? frame->planes[k].offset : frame->size;
+        live = live && bzi_is_filled(base + end - BZI_CANARY_BYTES, BZI_CANARY_BYTES, fill);
     }
-    if (!live) {
-        BZI_FAIL(err, BZNA_E_DECODE, "decode wrote outside of its planes: other memory may be damaged, too");
-        said = BZNA_E_DECODE;
-    }
+    if (!live)
+        said = BZI_FAIL(err, BZNA_E_DECODE, "decode wrote outside of its planes: other memory may be damaged, too");
     return said == BZNA_OK ? BZNA_OK : bzi_own_fail(own, i, "decode", said, image->data_size, err);
 }
 
@@ -14274,7 +14228,7 @@ static bzi_area bzi_own_area(const bzi_own_frame *frame, const bzna_picture *pic
 }
 
 /* Gives the planes as the warp reads them: G, B, R; Y, Cb, Cr; or gray. colors: where the three planes of a picture
- * that has numbers of colors go. */
+ * with a palette go. */
 static void bzi_own_planes(const bzi_own_frame *frame, const bzi_format *format, uint8_t *colors,
                            bzna_picture *picture)
 {
@@ -14296,9 +14250,8 @@ static void bzi_own_planes(const bzi_own_frame *frame, const bzi_format *format,
     }
 }
 
-/* Decodes a picture of the program's own codecs. What was never written is found as in libavcodec's pictures: the
- * picture is decoded again, with the opposite of each byte, and what differs now was not written. Pre: it was
- * inspected. */
+/* Decodes a picture of the program's own codecs. As with libavcodec, a picture that may lack pixels is decoded again,
+ * with the opposite of each byte, and what differs now was never written. Pre: it was inspected. */
 static bzna_status bzi_software_own(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                     const bzi_wanted *wanted, bzna_picture *picture, bzna_error *err)
 {
@@ -14369,15 +14322,15 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 /* ==== 55. CUDA: the driver ==========================================================================================
  * Calls: rooms 2, 4, 9.
  *
- * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
- * error names the one that is missing. Drivers do not survive being unloaded, so their libraries stay open. */
+ * NVIDIA's driver, opened at run time, and the meaning of its errors. Drivers do not survive being unloaded, so their
+ * libraries stay open. */
 
 #ifndef BENZINA_NO_CUDA
 
 enum { BZI_CUDA_NO_MEMORY = 2, BZI_CUDA_NO_DEVICE = 100, BZI_CUDA_NOT_SUPPORTED = 801 };
 
-/* The drivers 465, and no others, report CUDA 11.3 (470 reports 11.4 from its first release for Linux on). With them,
- * decoders that work at the same time on streams of their own overwrite memory. NVIDIA fixed that in 470.21. */
+/* Only the drivers 465 report CUDA 11.3. With them, decoders that work at once on streams of their own overwrite
+ * memory. */
 #define BZI_CUDA_CORRUPTS 11030
 
 /* Types that nv-codec-headers does not have. */
@@ -14391,8 +14344,8 @@ typedef CUresult CUDAAPI bzi_cuCtxGetFlags(unsigned int *flags);
 typedef CUresult CUDAAPI bzi_cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority);
 typedef CUresult CUDAAPI bzi_cuThreadExchangeStreamCaptureMode(int *mode);
 
-/* The functions that are used, by the driver's own names. nv-codec-headers has the types of the first and the third
- * list, with a t before the name; those of the second stand above. The third are libnvcuvid's. */
+/* The functions that are used. nv-codec-headers has the types of the first and the third list, with a t before the
+ * name; those of the second are above. The third is libnvcuvid's. */
 #define BZI_CUDA_SYMBOLS(X) \
     X(cuInit) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) \
     X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxGetState) \
@@ -14446,8 +14399,8 @@ static bzna_status bzi_cuda_load(bzi_cuda *cu, const char *name, const char *rem
     return BZNA_OK;
 }
 
-/* Returns 1 for errors after which nothing works any more in this CUDA context: those that CUDA calls sticky, and those
- * of a context that is gone. */
+/* Returns 1 for errors after which nothing works in this CUDA context: CUDA's sticky ones, and those of a context that
+ * is gone. */
 static int bzi_cuda_is_lost(int result)
 {
     static const int lost[] = { 3, 4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721,
@@ -14502,17 +14455,6 @@ static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Returns the device of the CUDA context that is current on the calling thread, else 0. Programs with one process for
- * each GPU select the device that way. */
-static int bzi_cuda_current_device(const bzi_cuda *cu)
-{
-    CUcontext current = NULL;
-    CUdevice device = 0;
-    if (cu->cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current || cu->cuCtxGetDevice(&device) != CUDA_SUCCESS)
-        return 0;
-    return device;
-}
-
 #endif
 
 /* ==== 56. CUDA: the device ==========================================================================================
@@ -14531,18 +14473,17 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 typedef struct bzi_device bzi_device;
 
-/* How often those who wait for threads of the library look after them, and how many looks in a row see a thread in the
- * same call of the driver until it is given up. Looks are counted, not time, because a process may have been stopped
- * for a while. A thread that nobody looks after does not wait in a call: it asks every BZI_POLL_NS, for as long. */
+/* How often those who wait for threads of the library look after them, and how many looks in a row see a thread in one
+ * call of the driver until it is given up: not time, since a process may have been stopped. A thread that nobody looks
+ * after does not wait in a call: it asks every BZI_POLL_NS, for as long. */
 #ifndef BZI_LOOK_NS
 #  define BZI_LOOK_NS 1000000000u
 #endif
 #define BZI_LOOKS   60u
 #define BZI_POLL_NS 100000u
 
-/* What is known of a thread's calls of the driver. Nobody can end such a call, so a thread that has been in one for too
- * long is left alone: what it worked on is taken for lost. If the call returns after all, the thread goes no
- * further. */
+/* What is known of a thread's calls of the driver. A thread that has been in one for too long is left alone, as nobody
+ * can end the call: its work counts as lost, and if the call returns after all, the thread goes no further. */
 typedef struct bzi_watch {
     atomic_uint_fast64_t calls;       /* odd: the thread is in a call; BZI_WATCH_LEFT: it was left alone in one */
     uint64_t seen;                    /* what `calls` was at the last look */
@@ -14622,8 +14563,8 @@ struct bzi_device {
     atomic_uint_fast64_t sessions_lost;           /* that ended because of failures */
 };
 
-/* The kernel's PTX, packed as tests/make/ptx_header.awk says: bzi_kernel_unpack. make writes the file with clang, and
- * make dist puts it in this place. A checkout compiles without it, but opens no device. */
+/* The kernel's PTX, packed: bzi_kernel_unpack. make writes the file with clang, and make dist puts it here. A checkout
+ * compiles without it, but opens no device. */
 #ifdef __has_include
 #  if !__has_include("benzina_kernels.ptx.h")
 #    define BZI_NO_PTX
@@ -14661,10 +14602,8 @@ static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
                        (int)device->info.device.ordinal, code);
 }
 
-/* Returns 1 if a call of the driver has not returned, else 0. */
 static int bzi_device_is_hung(bzi_device *device) { return atomic_load(&device->stuck) == BZI_STUCK_CALL; }
 
-/* Returns 1 if the kernel makes wrong pixels, else 0. */
 static int bzi_device_is_wrong(bzi_device *device) { return atomic_load(&device->lost) == BZI_DEVICE_WRONG; }
 
 /* Gives the device up because a call of the driver has not returned. */
@@ -14676,7 +14615,7 @@ static void bzi_device_hang(bzi_device *device)
 
 /* --- Calls of the driver --- */
 
-/* Begins a call. Returns 1, or 0 if no more may be made. */
+/* Begins a call. Returns 0 if no more may be made. */
 static int bzi_driver_begin(bzi_device *device)
 {
     if (bzi_device_is_hung(device))
@@ -14686,8 +14625,8 @@ static int bzi_driver_begin(bzi_device *device)
     return 1;
 }
 
-/* Ends a call, and returns its result. A thread that was left alone stays here for good. It does not end, because the
- * call may come from a callback of the driver's, whose frames must not be unwound. */
+/* Ends a call, and returns its result. A thread that was left alone stays here for good: it cannot end, since the call
+ * may come from a callback of the driver's, whose frames must not be unwound. */
 static CUresult bzi_driver_end(CUresult result)
 {
     uint_fast64_t calls = bzi_watch_self ? atomic_load(&bzi_watch_self->calls) : 0;
@@ -14698,8 +14637,8 @@ static CUresult bzi_driver_end(CUresult result)
     return result;
 }
 
-/* Calls a function of the driver's, and returns its result. Calls that may wait for the device are made in this way;
- * not so the parser, because it calls back, nor calls that only concern the thread. */
+/* Calls a function of the driver's that may wait for the device. Other calls are direct: of the parser, because it
+ * calls back, and those that only concern the thread. */
 #define BZI_CALL(device, function, ...) \
     (bzi_driver_begin(device) ? bzi_driver_end((device)->cu.function(__VA_ARGS__)) : (CUresult)BZI_DEVICE_HUNG)
 
@@ -14743,8 +14682,8 @@ static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
     return err->status = BZNA_E_DEVICE_LOST;
 }
 
-/* Enters on a thread of the library, for good. The program may be capturing a CUDA graph, which allocations on this
- * thread must not end. */
+/* Enters on a thread of the library, for good. If the program is capturing a CUDA graph, allocations on this thread
+ * must not end that. */
 static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
 {
     int relaxed = 2;
@@ -14789,18 +14728,6 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Makes threads that wait for the device sleep. In a primary context they spin by default, which is too much work for
- * a dozen sessions. The flags of a context that is in use already are left alone. */
-static void bzi_device_use_blocking_sync(bzi_device *device)
-{
-    const bzi_cuda *cu = &device->cu;
-    unsigned flags = 0;
-    int active = 1;
-
-    if (cu->cuDevicePrimaryCtxGetState(device->handle, &flags, &active) == CUDA_SUCCESS && !active)
-        cu->cuDevicePrimaryCtxSetFlags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
-}
-
 /* Takes the device of the user's CUDA context. */
 static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
 {
@@ -14823,10 +14750,14 @@ static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Chooses the device and its CUDA context: the user's, or the device's primary one. */
+/* Chooses the device and its CUDA context: the user's, or the device's primary one. Programs with one process for each
+ * GPU select the device by a context that is current. */
 static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 {
-    int count = 0, ordinal = device->config.device.ordinal;
+    const bzi_cuda *cu = &device->cu;
+    CUcontext current = NULL;
+    unsigned flags = 0;
+    int count = 0, active = 1, ordinal = device->config.device.ordinal;
 
     if (!bzi_le32(bzi_kernel_ptx))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the files of make dist");
@@ -14836,45 +14767,33 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     if (device->config.cuda_context)
         return bzi_device_use_context(device, err);
 
-    if (device->config.device.kind == BZNA_DEVICE_AUTO)
-        ordinal = bzi_cuda_current_device(&device->cu);
+    if (device->config.device.kind == BZNA_DEVICE_AUTO &&
+        (cu->cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current || cu->cuCtxGetDevice(&ordinal) != CUDA_SUCCESS))
+        ordinal = 0;
     device->info.device.ordinal = ordinal;
     if (ordinal >= count)
         return BZI_FAIL(err, BZNA_E_DEVICE, "there is no CUDA device %d; the driver sees %d", ordinal, count);
     if (BZI_DRIVER(device, err, cuDeviceGet, &device->handle, ordinal) != BZNA_OK)
         return err->status;
 
-    bzi_device_use_blocking_sync(device);
+    /* Threads that wait in a primary context spin by default, too much work for a dozen sessions. The flags of one that
+     * is in use already are left alone. */
+    if (cu->cuDevicePrimaryCtxGetState(device->handle, &flags, &active) == CUDA_SUCCESS && !active)
+        cu->cuDevicePrimaryCtxSetFlags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
     if (BZI_DRIVER(device, err, cuDevicePrimaryCtxRetain, &device->cuda, device->handle) != BZNA_OK)
         return err->status;
     device->owns_primary = 1;
     return BZNA_OK;
 }
 
-/* Adds a remedy to an error if the driver could not compile the PTX. */
-static void bzi_device_explain_load(bzna_error *err)
-{
-    static const struct { int code; const char *text; } reasons[] = {
-        { 221, "libnvidia-ptxjitcompiler.so.1 was not found; it is a part of the driver, of libcuda.so.1's version" },
-        { 222, "the driver is too old for this kernel" },
-        { 223, "unset CUDA_DISABLE_PTX_JIT: the driver must compile the kernel" },
-        { 304, "~/.nv/ComputeCache, or CUDA_CACHE_PATH, must be writable; or set CUDA_CACHE_DISABLE=1" },
-    };
-    const size_t length = strlen(err->message);
-    for (size_t i = 0; i < BZI_LENGTH(reasons); i++)
-        if (err->native_code == reasons[i].code)
-            snprintf(err->message + length, sizeof err->message - length, ": %s", reasons[i].text);
-}
-
-/* Writes the PTX as text, with its NUL, unless text is NULL. Returns the bytes of that. Packed are its size with 32
- * bits, the lowest first, then bytes. Those below 128 stand for themselves. Others begin a reference to bytes before:
+/* Writes the PTX as text, with its NUL. Packed are its size with 32 bits, the lowest first, then bytes. Those below 128
+ * stand for themselves. Others begin a reference to bytes before:
  *   10llllbb bbbbbbbb             l + 3 bytes, from b + 1 bytes before
  *   11llllll bbbbbbbb bbbbbbbb    l + 4 bytes, likewise */
-static uint64_t bzi_kernel_unpack(char *text)
+static void bzi_kernel_unpack(char *text)
 {
     const uint8_t *in = bzi_kernel_ptx + 4;
-    const uint64_t size = bzi_le32(bzi_kernel_ptx);
-    const char *const end = text ? text + size : NULL;
+    const char *const end = text + bzi_le32(bzi_kernel_ptx);
 
     while (text != end) {
         const uint32_t first = *in++;
@@ -14890,28 +14809,36 @@ static uint64_t bzi_kernel_unpack(char *text)
         for (; length; length--, text++)
             *text = text[-(ptrdiff_t)back];
     }
-    if (text)
-        *text = 0;
-    return size + 1;
+    *text = 0;
 }
 
-/* Unpacks the PTX, and has the driver compile it. */
+/* Unpacks the PTX, and has the driver compile it. What helps if it cannot is added to the error. */
 static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
 {
 #define BZI_KERNEL_NAME(name, function, bounds) #name,
     static const char *const names[] = { BZI_KERNELS(BZI_KERNEL_NAME) };
+    static const struct { int code; const char *text; } reasons[] = {
+        { 221, "libnvidia-ptxjitcompiler.so.1 was not found; it is a part of the driver, of libcuda.so.1's version" },
+        { 222, "the driver is too old for this kernel" },
+        { 223, "unset CUDA_DISABLE_PTX_JIT: the driver must compile the kernel" },
+        { 304, "~/.nv/ComputeCache, or CUDA_CACHE_PATH, must be writable; or set CUDA_CACHE_DISABLE=1" },
+    };
     const bzi_memory *memory = &device->host->memory;
-    const uint64_t size = bzi_kernel_unpack(NULL);
-    char *text;
+    const uint64_t size = bzi_le32(bzi_kernel_ptx) + 1ull;
+    char *text = bzi_alloc(memory, size, 1, 16);
+    size_t used;
     bzna_status status;
 
-    if (!(text = bzi_alloc(memory, size, 1, 16)))
+    if (!text)
         return bzi_fail_memory(err, "the kernel");
 
     bzi_kernel_unpack(text);
     status = BZI_DRIVER(device, err, cuModuleLoadData, &device->module, text);
-    if (status != BZNA_OK)
-        bzi_device_explain_load(err);
+    for (size_t i = 0; i < BZI_LENGTH(reasons) && status != BZNA_OK; i++)
+        if (err->native_code == reasons[i].code) {
+            used = strlen(err->message);
+            snprintf(err->message + used, sizeof err->message - used, ": %s", reasons[i].text);
+        }
     for (int i = 0; i < BZI_KERNEL_COUNT && status == BZNA_OK; i++)
         status = BZI_DRIVER(device, err, cuModuleGetFunction, &device->warp[i], device->module, names[i]);
 #ifndef BENZINA_NO_AUGMENT
@@ -14933,13 +14860,14 @@ static bzi_caps *bzi_device_kind(bzi_device *device, uint32_t codec, uint32_t ch
     return &device->caps[row - bzi_codecs][chroma][(depth - 8) / 2];
 }
 
-/* Tells what NVDEC can do with pictures of a kind: zeros if it cannot decode them. The driver is asked once for each
- * kind, or twice if two threads ask at once, since it is slow. Pre: in the CUDA context. */
+/* Tells what NVDEC can do with pictures of a kind: zeros if it cannot decode them. The driver, which is slow, is asked
+ * once for each kind, or twice if two threads ask at once. Pre: in the CUDA context. */
 BZI_COLD
 static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth,
                                    CUVIDDECODECAPS *out, bzna_error *err)
 {
     bzi_caps *kind = bzi_device_kind(device, codec, chroma, depth);
+    CUVIDDECODECAPS caps = { .eChromaFormat = (cudaVideoChromaFormat)chroma, .nBitDepthMinus8 = depth - 8 };
     uint32_t known;
 
     memset(out, 0, sizeof *out);
@@ -14957,17 +14885,14 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     if (known)
         return BZNA_OK;
 
-    *out = (CUVIDDECODECAPS){ .eCodecType = (cudaVideoCodec)bzi_codec_find(codec)->nv_id, .nBitDepthMinus8 = depth - 8,
-                              .eChromaFormat = (cudaVideoChromaFormat)chroma };
-    if (BZI_DRIVER(device, err, cuvidGetDecoderCaps, out) != BZNA_OK) {
-        memset(out, 0, sizeof *out);
+    caps.eCodecType = (cudaVideoCodec)bzi_codec_find(codec)->nv_id;
+    if (BZI_DRIVER(device, err, cuvidGetDecoderCaps, &caps) != BZNA_OK)
         return err->status;
-    }
-    if (out->bIsSupported && !out->nNumNVDECs)              /* old drivers do not count them */
-        out->nNumNVDECs = 1;
+    if (caps.bIsSupported && !caps.nNumNVDECs)              /* old drivers do not count them */
+        caps.nNumNVDECs = 1;
 
     bzi_os_lock(&device->exclusive.mutex);
-    kind->caps = *out;
+    kind->caps = *out = caps;
     kind->known = 1;
     bzi_os_unlock(&device->exclusive.mutex);
     return BZNA_OK;
@@ -15086,8 +15011,8 @@ static void bzi_device_unpin(bzi_device *device, void *host)
 
 /* --- Streams and events. Pre: in the CUDA context --- */
 
-/* Makes a stream. urgent: its kernels run before those of other streams. Decoded pictures wait for such kernels in few
- * surfaces, and while all of those are full, the video engines do nothing. */
+/* Makes a stream. urgent: its kernels run before those of others, since the video engines do nothing while decoded
+ * pictures that wait for kernels fill all surfaces. */
 static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
@@ -15134,10 +15059,9 @@ static bzna_status bzi_device_wait(bzi_device *device, void *event, void *stream
         const CUresult result = event ? BZI_CALL(device, cuEventQuery, event) : BZI_CALL(device, cuStreamQuery, stream);
         if (result != CUDA_ERROR_NOT_READY)
             return bzi_device_check(device, result, event ? "cuEventQuery" : "cuStreamQuery", err);
-        if (bzi_watch_self && event)
-            return BZI_DRIVER(device, err, cuEventSynchronize, event);
         if (bzi_watch_self)
-            return BZI_DRIVER(device, err, cuStreamSynchronize, stream);
+            return event ? BZI_DRIVER(device, err, cuEventSynchronize, event) :
+                           BZI_DRIVER(device, err, cuStreamSynchronize, stream);
         if (bzi_os_now_ns() >= until)
             break;
         bzi_os_sleep_ns(BZI_POLL_NS);
@@ -15160,7 +15084,7 @@ static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error
     return stream ? bzi_device_wait(device, NULL, stream, 0, err) : BZNA_OK;
 }
 
-/* Does that for a stream of the library's own. What is freed after that would wait for the device without end. */
+/* The same for a stream of the library's own, whose memory is freed next. */
 static void bzi_device_stream_wait(bzi_device *device, void *stream)
 {
     bzna_error ignored;                                     /* if the device is lost, the next call reports it */
@@ -15228,7 +15152,7 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
 }
 
 /* Runs the passes of views that were warped, which are copied during the call. There is a launch for the first pass of
- * all views, one for the second, and so on: a view whose passes are over has no part in it. */
+ * all views, one for the second, and so on, without views whose passes are over. */
 static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass *views, uint32_t count,
                                       const bzi_kernel_output *out, void *stream, bzna_error *err)
 {
@@ -15330,20 +15254,16 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
     uint64_t surface = 0;
     bzna_status status = bzi_device_stream(device, 0, &stream, err);
 
-    if (status == BZNA_OK)
-        status = bzi_device_pin(device, BZI_TRIAL_BYTES + BYTES, &pinned, err);
-    if (status == BZNA_OK)
-        status = bzi_device_alloc(device, BYTES, stream, &surface, err);
-    if (status == BZNA_OK) {
+    if (status == BZNA_OK && (status = bzi_device_pin(device, BZI_TRIAL_BYTES + BYTES, &pinned, err)) == BZNA_OK &&
+        (status = bzi_device_alloc(device, BYTES, stream, &surface, err)) == BZNA_OK) {
         uint8_t *const pixels = (uint8_t *)pinned + BZI_TRIAL_BYTES;
         for (uint32_t i = 0; i < BYTES; i++)
             pixels[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
         for (uint32_t i = 0; i < 3; i++)
             picture.plane[i] = (const void *)(uintptr_t)(surface + (i ? WIDTH * HEIGHT + i - 1 : 0));
-        status = bzi_device_upload(device, surface, pixels, BYTES, stream, err);
+        if ((status = bzi_device_upload(device, surface, pixels, BYTES, stream, err)) == BZNA_OK)
+            status = bzi_trial_picture(device, stream, &picture, surface, BYTES, pinned, err);
     }
-    if (status == BZNA_OK)
-        status = bzi_trial_picture(device, stream, &picture, surface, BYTES, pinned, err);
 
     bzi_device_free(device, surface, BYTES, stream);
     bzi_device_stream_free(device, stream);
@@ -15351,8 +15271,7 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
     return status;
 }
 
-/* Opens a device: its CUDA context, the kernel, which is tried unless checks are off, and NVDEC. A device without NVDEC
- * is opened, too. */
+/* Opens a device: its CUDA context, the kernel, which is tried unless checks are off, and NVDEC, which it may lack. */
 BZI_COLD
 static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *config, bzi_device **out, bzna_error *err)
 {
@@ -15377,7 +15296,7 @@ static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *co
 
     if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
         (status = bzi_device_enter(device, err)) == BZNA_OK) {
-        /* 0 as in bzi_device_use_blocking_sync, or in a context of another library that does likewise */
+        /* 0 if bzi_device_choose set the flag, or another library did */
         device->spins = device->cu.cuCtxGetFlags(&flags) != CUDA_SUCCESS || !(flags & CU_CTX_SCHED_BLOCKING_SYNC);
         if ((status = bzi_device_load_kernel(device, err)) == BZNA_OK &&
             (status = device->checks ? bzi_trial_run(device, err) : BZNA_OK) == BZNA_OK)
@@ -15404,17 +15323,17 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
     return status;
 }
 
-/* Returns 1 if this process is a fork of the one that opened the device, else 0. */
+/* Returns 1 if this process is a fork of the one that opened the device. */
 static int bzi_device_is_foreign(const bzi_device *device) { return device->process != bzi_os_process(); }
 
-/* Returns 1 if NVDEC does not decode a codec any more because of failures, else 0. */
+/* Returns 1 if NVDEC does not decode a codec any more because of failures. */
 static int bzi_device_gave_up(bzi_device *device, uint32_t codec)
 {
     const uint32_t bit = 1u << (bzi_codec_find(codec) - bzi_codecs);
     return atomic_load(&device->stuck) || (atomic_load(&device->given_up) & bit);
 }
 
-/* Returns 1 if NVDEC's pixels of pictures of this kind were compared with software's, and are the same, else 0. */
+/* Returns 1 if NVDEC's pixels of such pictures were compared with software's, and are the same. */
 static int bzi_device_has_passed(bzi_device *device, uint32_t codec, const bzi_format *format)
 {
     bzi_caps *kind = bzi_device_kind(device, codec, format->chroma_format, format->depth_luma);
@@ -15495,8 +15414,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 /* ==== 58. NVDEC decoders ============================================================================================
  * Calls: rooms 2, 9, 20, 56.
  *
- * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
- * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
+ * The decoders of a session: made, reconfigured for another size, and kept in a cache, which also decides what happens
+ * if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
  *
  * A surface of a decoder is in use from the submission of a picture until that picture is unmapped. Decoders remember
  * nothing of a picture as long as every picture is intra. */
@@ -15514,11 +15433,10 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 #endif
 /* A mapped picture may be in progress for so long until it is given up. */
 #define BZI_NVDEC_VERDICT_NS      (BZI_NVDEC_DEADLINE_NS / 10)
-/* Decoders of a session. Making one takes 50 to 100 ms, another size 5 ms: decoders of alternating sizes are kept. Each
- * takes memory of the driver's, besides its surfaces. */
+/* Decoders of a session. Making one takes 50 to 100 ms, another size 5 ms. Each takes memory of the driver's, besides
+ * its surfaces. */
 #define BZI_NVDEC_CACHE_SLOTS     4u
-/* The largest frame that a decoder is made for is rounded up to a multiple of so many pixels. Then other sizes
- * fit, too. */
+/* The largest frame that a decoder is made for is a multiple of so many pixels, so that other sizes fit, too. */
 #define BZI_NVDEC_SIZE_ALIGNMENT  512u
 
 /* Calls of a session return BZNA_OK; BZNA_AGAIN if nothing was queued, and a picture must be mapped or unmapped first;
@@ -15608,14 +15526,14 @@ static uint32_t bzi_nvdec_surfaces(const bzi_device *device, const CUVIDEOFORMAT
     return bzi_max32(parsed->min_num_decode_surfaces, bzi_nvdec_chosen(device));
 }
 
-/* Returns 1 if a decoder is for such frames already, as NVIDIA's parser sees them, else 0. */
+/* Returns 1 if a decoder is for such frames already, as NVIDIA's parser sees them. */
 static int bzi_nvdec_serves(const bzi_nvdec *decoder, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed)
 {
     return decoder->handle && !memcmp(&decoder->format, want, sizeof *want) && decoder->width == parsed->coded_width &&
            decoder->height == parsed->coded_height && decoder->surfaces >= parsed->min_num_decode_surfaces;
 }
 
-/* Returns 1 if a decoder can be reconfigured for such frames, else 0. */
+/* Returns 1 if a decoder can be reconfigured for such frames. */
 static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_nvdec_format *want)
 {
     const bzi_nvdec_format *has = &decoder->format;
@@ -15649,9 +15567,9 @@ static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
     return max < limit ? max : limit > edge ? limit : edge;
 }
 
-/* Describes a decoder for the whole frame, without scaling. The driver only takes even target sizes, and scales a frame
- * unless it has a rectangle of its own size in the target. Frames of even sizes need no such rectangle, as with FFmpeg.
- * Edges are at most 16384, since the device's maximum and BZI_LIMIT_EDGE were checked before. */
+/* Describes a decoder for the whole frame. The driver only takes even target sizes, and scales a frame unless it has a
+ * rectangle of its own size in the target; frames of even sizes need none, as with FFmpeg. Edges are at most 16384: the
+ * device's maximum and BZI_LIMIT_EDGE were checked. */
 static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed,
                                CUVIDDECODECREATEINFO *info)
 {
@@ -15768,12 +15686,6 @@ static void bzi_nvdec_cache_open(bzi_nvdec_cache *cache, bzi_device *device)
     *cache = (bzi_nvdec_cache){ .device = device, .max_live = BZI_NVDEC_CACHE_SLOTS };
 }
 
-static void bzi_nvdec_cache_close(bzi_nvdec_cache *cache)
-{
-    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++)
-        bzi_nvdec_destroy(cache->device, &cache->decoders[i]);
-}
-
 static uint32_t bzi_nvdec_cache_live(const bzi_nvdec_cache *cache)
 {
     uint32_t live = 0;
@@ -15859,20 +15771,18 @@ static bzna_status bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvd
 /* ==== 59. NVDEC sessions ============================================================================================
  * Calls: rooms 8-10, 19-20, 53, 56, 58.
  *
- * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
- * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
- * it, in the CUDA context:
+ * A session decodes pictures in the order in which they are submitted, and keeps several in flight. One thread opens,
+ * uses and closes it, in the CUDA context:
  *
  *   accepts -> submit -> map (waits for the oldest) -> the kernel is enqueued on session->stream -> unmap
  *
- * Surfaces. The session chooses the surface of a picture. Every picture stands alone, so the index that the parser
- * proposes means nothing.
+ * Surfaces. The session chooses the surface of a picture, not the parser, as every picture stands alone.
  *
  * Parsers. A picture must not depend on those before it.
  *   - A parser only ever sees one content of parameter sets. After a failure it is replaced. A session keeps several,
  *     since a batch may mix frame sizes.
- *   - A decoder may be reconfigured only in the sequence callback, which a parser calls for parameter sets that are new
- *     to it. If the decoder has another size by then, the parser is replaced, too.
+ *   - A decoder may be reconfigured only in the sequence callback, which a parser calls for new parameter sets. If the
+ *     decoder has another size by then, the parser is replaced, too.
  *   - The parser calls back inside submit, and does not tell its caller what a callback returned. That is kept in
  *     bzi_submission. */
 
@@ -15938,8 +15848,8 @@ static const char *bzi_chroma_name(uint32_t chroma)
     return chroma == 0 ? "gray" : chroma == 1 ? "4:2:0" : chroma == 2 ? "4:2:2" : "4:4:4";
 }
 
-/* Returns OK, FOREIGN if NVDEC is never used for the codec, REFUSED if this device's NVDEC cannot decode such pictures,
- * or FAILED if the device is lost. */
+/* Returns BZNA_OK; BZI_FOREIGN if NVDEC is never used for the codec; BZNA_E_CODEC if this device's NVDEC cannot decode
+ * such pictures; or BZNA_E_DEVICE_LOST. */
 static bzna_status bzi_session_accepts(bzi_session *session, const bzi_nvdec_picture *coded, bzna_error *err)
 {
     const bzi_format *sps = &coded->sps;
@@ -15951,13 +15861,9 @@ static bzna_status bzi_session_accepts(bzi_session *session, const bzi_nvdec_pic
     CUVIDDECODECAPS caps;
     bzna_status status;
 
-    if (!bzi_codec_is_allowed(session->device->host->codecs, coded->image)) {
-        BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", name);
-        return BZI_FOREIGN;
-    }
-
-    if (!unit) {
-        BZI_FAIL(err, BZNA_E_CODEC, "%s is decoded in software, not by NVDEC", name);
+    if (!unit || !bzi_codec_is_allowed(session->device->host->codecs, coded->image)) {
+        BZI_FAIL(err, BZNA_E_CODEC, unit ? "%s: context_config.codecs does not allow it" :
+                                           "%s is decoded in software, not by NVDEC", name);
         return BZI_FOREIGN;
     }
     if (atomic_load(&session->device->given_up) >> bzi_session_codec(codec) & 1)
@@ -15987,8 +15893,8 @@ static bzna_status bzi_session_accepts(bzi_session *session, const bzi_nvdec_pic
 
 /* --- Parsers --- */
 
-/* NVIDIA's parser has read parameter sets: finds the decoder for them. Returns its number of surfaces, or 0 on
- * failure. */
+/* NVIDIA's parser has read parameter sets: finds the decoder for them. Returns its number of surfaces, or 0 on failure.
+ */
 static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
 {
     bzi_parser *parser = user;
@@ -15997,15 +15903,13 @@ static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
     parser->parsed = *format;
     if (!s || s->result != BZNA_OK)
         return 0;
-    if (s->queued)                                          /* the picture's decoder must stay as it is */
-        return (int)bzi_nvdec_surfaces(s->session->device, format);
-    s->result = bzi_nvdec_cache_acquire(&s->session->decoders, &s->want, format, &s->flight.decoder, s->err);
+    if (!s->queued)                                         /* else the picture's decoder must stay as it is */
+        s->result = bzi_nvdec_cache_acquire(&s->session->decoders, &s->want, format, &s->flight.decoder, s->err);
     return s->result == BZNA_OK ? (int)bzi_nvdec_surfaces(s->session->device, format) : 0;
 }
 
-/* Gives the picture to a decoder. Returns BUSY if there is no free surface. */
-static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT *parsed,
-                                              CUVIDPICPARAMS *parameters)
+/* Gives the picture to a decoder. Returns BZNA_AGAIN if there is no free surface. */
+static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT *parsed, CUVIDPICPARAMS *parameters)
 {
     bzi_flight *flight = &s->flight;
 
@@ -16031,7 +15935,7 @@ static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT 
     return BZI_DRIVER(s->session->device, s->err, cuvidDecodePicture, flight->decoder->handle, parameters);
 }
 
-/* Takes the first picture of the access unit as the sample. Decoding in software ignores those after it, too. */
+/* Takes the first picture of the access unit as the sample, as software does. */
 static int CUDAAPI bzi_parser_on_picture(void *user, CUVIDPICPARAMS *parameters)
 {
     bzi_parser *parser = user;
@@ -16083,9 +15987,8 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
 
 /* --- Submitting --- */
 
-/* Returns what to do with a picture after an error. A driver error that does not lose the device is not fatal. It
- * may be the picture's fault, or pass. So this picture is decoded in software. After too many in a row, all of the
- * codec are. */
+/* Returns what to do with a picture after an error. A driver error that does not lose the device may be the picture's
+ * fault, or pass. So this picture is decoded in software, and after too many in a row, all of the codec. */
 BZI_COLD
 static bzna_status bzi_session_fall_back(bzi_session *session, uint32_t codec, bzna_error *err)
 {
@@ -16178,9 +16081,8 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_pict
 /* ==== 60. NVDEC sessions: mapping ===================================================================================
  * Calls: rooms 4, 8-9, 53, 55-59.
  *
- * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
- * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
- * driver has reported its status, unless the driver reports none for any picture. */
+ * A picture that NVDEC has decoded becomes a surface that kernels read. It is delivered only after the driver has
+ * reported its status, unless the driver reports none for any picture. */
 
 #ifndef BENZINA_NO_CUDA
 
@@ -16302,7 +16204,7 @@ static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_e
     return BZNA_OK;
 }
 
-/* Unmaps all surfaces. Pre: all that reads them was enqueued on session->stream. The next surface is written after
+/* Unmaps all surfaces. Pre: all that reads them was enqueued on session->stream: the next surface is written after
  * that. */
 static void bzi_session_unmap_all(bzi_session *session)
 {
@@ -16316,7 +16218,8 @@ static void bzi_session_drop_all(bzi_session *session)
     bzi_session_unmap_all(session);
     for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++)
         bzi_session_drop_parser(session, &session->parsers[i]);
-    bzi_nvdec_cache_close(&session->decoders);
+    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++)
+        bzi_nvdec_destroy(session->device, &session->decoders.decoders[i]);
 }
 
 /* Closes a session. Pre: nothing is pending. */
@@ -16352,9 +16255,9 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
  *
  *   - A kind of which NVDEC makes other pixels is decoded in software from then on, and the log says so.
  *   - If only the kernel is wrong, the device is lost.
- *   - A picture is mapped only once NVDEC reports that it is done: a call that waits for a picture that never is done
- *     could not be ended. If NVDEC never reports it, nothing more is asked of it in this process. For AV1 it reports
- *     nothing, so the call waits. Whoever looks after the thread notices if it does not return. */
+ *   - A picture is mapped only once NVDEC reports that it is done, as nobody could end a call that waits in vain. If
+ *     NVDEC never reports it, nothing more is asked of it in this process. For AV1 it reports nothing, so the call
+ *     waits. Whoever looks after the thread notices if it does not return. */
 
 #ifndef BENZINA_NO_CUDA
 
@@ -16512,18 +16415,20 @@ static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *
             bzi_os_exclusive_end(&device->exclusive);
     }
 
-    if (status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST)
-        return status == BZNA_E_MEMORY ? BZI_NO_ROOM : status;
-    if (status == BZNA_OK && (!device->checks || atomic_load(&kind->check) != BZNA_CHECK_FAILED))
-        return BZNA_OK;
-
-    if (status == BZNA_OK)
+    if (status == BZNA_E_MEMORY)
+        return BZI_NO_ROOM;
+    if (status == BZNA_E_DEVICE_LOST)
+        return status;
+    if (status == BZNA_OK) {
+        if (!device->checks || atomic_load(&kind->check) != BZNA_CHECK_FAILED)
+            return BZNA_OK;
         BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s fails its self-check of %s of %u bits, %s: %s", device->info.name,
                  bzi_codec_name(want->codec), want->depth, bzi_chroma_name(want->chroma), kind->report);
+    }
     return err->status = BZNA_E_CODEC;                      /* even a damaged picture: libavcodec is to report that */
 }
 
-/* Fills in what NVDEC can do with the codec, chroma format and depth in *info, and what is known of that kind. */
+/* Fills in what NVDEC can do with the kind in *info, and what is known of that kind. */
 BZI_COLD
 static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
 {

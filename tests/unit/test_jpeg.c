@@ -344,7 +344,8 @@ static void warp(const bzna_picture *picture, const bzna_transform *t, uint32_t 
 static int is_untouched(const bzi_turbo *turbo, uint32_t v, bzi_rows rows)
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
-    const uint32_t edge = DCTSIZE / turbo->wanted.shrink, lines = bzi_turbo_lines(turbo);
+    const uint32_t edge = DCTSIZE / turbo->wanted.shrink,
+                   lines = (uint32_t)info->max_v_samp_factor * DCTSIZE / turbo->wanted.shrink;
     for (int i = 0; i < info->num_components; i++) {
         const uint64_t each = i ? edge : (uint64_t)v * edge;
         for (uint64_t n = 0; n < (uint64_t)rows.first / lines * each * (uint64_t)turbo->pitch[i]; n++)
