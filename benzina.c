@@ -8887,17 +8887,17 @@ static void bzi_paths_sort(bzi_names *paths)
 
 /* A folder that a walk has found. */
 typedef struct bzi_walk_folder {
-    const char *path;                 /* below the root; "": the root itself */
+    const char *path;                 /* below the root, which has "" */
     uint64_t    parent;               /* number of the folder that holds it */
     uint64_t    id[2];                /* as in bzi_os_folder */
 } bzi_walk_folder;
 
 /* A walk over a folder and those below it. */
 typedef struct bzi_walk {
-    const char *root;                 /* the folder that paths are below */
+    const char *root;
     const char *extensions;           /* of files that count, as for bzi_word_is_in; NULL: all files count */
-    const bzi_host *host;             /* whose codecs of the program's own have more of them; NULL: none count */
-    bzi_names   files;                /* their paths below the root; their arena gets those of folders, too */
+    const bzi_host *host;             /* whose own codecs have more of them; NULL: none count */
+    bzi_names   files;                /* their paths below the root; the arena gets those of folders, too */
     bzi_buffer  folders;              /* bzi_walk_folder */
     uint64_t    folder_count;
 } bzi_walk;
@@ -8914,7 +8914,6 @@ static void bzi_walk_free(bzi_walk *walk)
     bzi_names_free(&walk->files);
 }
 
-/* Adds a folder, which is listed later. */
 static bzna_status bzi_walk_add(bzi_walk *walk, const char *path, uint64_t parent, bzna_error *err)
 {
     const bzi_walk_folder folder = { bzi_arena_text(walk->files.arena, path), parent, { 0 } };
@@ -8986,17 +8985,17 @@ static bzna_status bzi_walk_list(bzi_walk *walk, const char *path, int deep, bzn
  * class of all pictures below it. A root that holds pictures and no folders has no classes. A file is opened when its
  * sample is read. */
 
-/* The files of one class. A root without classes has one bzi_class, which holds all its files. */
+/* The files of one class, or of a root without classes. */
 typedef struct bzi_class {
     uint64_t    begin;                /* number of its first sample */
-    const char **files;               /* their paths below the root, sorted */
+    const char **files;               /* paths below the root, sorted */
     uint64_t    count;
-    bzi_arena   arena;                /* while folders are listed: memory of the thread that lists it */
+    bzi_arena   arena;                /* of the thread that lists it, meanwhile */
 } bzi_class;
 
 typedef struct bzi_folder {
-    const char *root;                 /* path of the root, absolute where the working folder is known */
-    uint64_t    root_id[2];           /* identity of the root, which ends circles of links */
+    const char *root;                 /* its path, absolute where the working folder is known */
+    uint64_t    root_id[2];           /* its identity, which ends circles of links */
     bzi_class  *classes;              /* those of bzi_container.class_names; without classes, one */
     uint64_t    class_room;           /* elements of classes */
     bzi_field   fields[3];            /* image, target or not, name */
@@ -9050,15 +9049,6 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzi_walk *wal
     return BZNA_OK;
 }
 
-/* Returns 1 if a folder is named like a split, such as train or val2017. */
-static int bzi_folder_is_split(const char *name)
-{
-    char word[16];
-
-    snprintf(word, sizeof word, "%.*s", (int)bzi_min(strcspn(name, "0123456789"), sizeof word), name);
-    return bzi_word_is_in(word, " train training val valid validation dev eval test testing ");
-}
-
 /* Keeps the files that a walk has found as those of a class. */
 static bzna_status bzi_folder_keep(bzi_class *class, bzi_walk *walk, bzna_error *err)
 {
@@ -9081,7 +9071,6 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
 
     class->arena.memory = &c->host->memory;
     if ((status = bzi_walk_add(&walk, "", 0, err)) == BZNA_OK) {
-        /* the root's identity, so that a link back to the root is found */
         memcpy(bzi_walk_at(&walk, 0)->id, folder->root_id, sizeof folder->root_id);
         status = bzi_walk_list(&walk, c->class_names[index], 1, err);
     }
@@ -9129,6 +9118,7 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzi_walk *wal
 {
     bzi_folder *folder = c->own;
     uint64_t splits = 0;
+    char word[16];
     bzna_status status = bzi_folder_name_classes(c, walk, config, err);
 
     if (status != BZNA_OK)
@@ -9142,8 +9132,11 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzi_walk *wal
     if (status != BZNA_OK)
         return status;
 
-    for (uint64_t i = 0; i < c->class_count; i++)
-        splits += (uint64_t)bzi_folder_is_split(c->class_names[i]);
+    for (uint64_t i = 0; i < c->class_count; i++) {         /* such as train or val2017 */
+        snprintf(word, sizeof word, "%.*s", (int)bzi_min(strcspn(c->class_names[i], "0123456789"), sizeof word),
+                 c->class_names[i]);
+        splits += bzi_word_is_in(word, " train training val valid validation dev eval test testing ") != 0;
+    }
     if (splits == c->class_count && !config->classes)
         return BZI_FAIL(err, BZNA_E_FORMAT, "its folders are named like splits, not like classes: open one of them "
                         "(\"%.64s\"), or name those that are classes in dataset_config.classes", c->class_names[0]);
@@ -9297,7 +9290,7 @@ static const bzi_container_ops bzi_folder_ops = {
 
 #define BZI_TAR_BLOCK 512u
 
-/* A member, from headers or from an index. */
+/* A member of a tar. */
 typedef struct bzi_tar_file {
     bzi_span name;
     uint64_t offset;                  /* where its bytes begin, after its header */
@@ -9309,8 +9302,8 @@ typedef struct bzi_tar_walk {
     uint64_t     at;                  /* where the next header lies */
     bzi_tar_file file;                /* the member that bzi_tar_next has found; its name is below */
     uint32_t     is_file;             /* 1: it is a regular file */
-    uint32_t     is_sparse;           /* 1: a pax header says that it is a sparse file */
-    uint64_t     told_size;           /* its size, from a pax header; BZI_ABSENT: its own header has it */
+    uint32_t     is_sparse;           /* 1: so says a pax header */
+    uint64_t     told_size;           /* from a pax header; BZI_ABSENT: its own header has it */
     uint8_t      name[BZI_LIMIT_PATH_BYTES];
 } bzi_tar_walk;
 
@@ -9401,7 +9394,7 @@ static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bz
     return BZNA_OK;
 }
 
-/* Adds text, up to a NUL, to the member's name. Returns 0 if there is no room for it. */
+/* Adds text, up to a NUL, to the member's name. Returns 0 if there is no room. */
 static int bzi_tar_add_name(bzi_tar_walk *walk, bzi_span text)
 {
     const uint8_t *nul = bzi_find_byte(text.data, 0, text.size);
@@ -9414,18 +9407,6 @@ static int bzi_tar_add_name(bzi_tar_walk *walk, bzi_span text)
     return 1;
 }
 
-/* Takes the name from the member's own header. ustar's second part comes first, before a slash. GNU's headers have
- * other things in its place. */
-static void bzi_tar_own_name(bzi_tar_walk *walk, const uint8_t *header)
-{
-    if (!memcmp(header + 257, "ustar", 6))
-        bzi_tar_add_name(walk, (bzi_span){ header + 345, 155 });
-    if (walk->file.name.size)
-        bzi_tar_add_name(walk, (bzi_span){ (const uint8_t *)"/", 1 });
-    bzi_tar_add_name(walk, (bzi_span){ header, 100 });
-}
-
-/* Sets the name that a description at byte `at` gives the next member. */
 static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, bzi_span text, uint64_t at, bzna_error *err)
 {
     walk->file.name.size = 0;
@@ -9499,8 +9480,13 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
             return n ? BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at, "the tar ends after the description of a member") :
                        BZNA_END;
 
-        if (!describes && !file->name.size)
-            bzi_tar_own_name(walk, header);
+        if (!describes && !file->name.size) {               /* GNU's headers have no first part of it as ustar's */
+            if (!memcmp(header + 257, "ustar", 6))
+                bzi_tar_add_name(walk, (bzi_span){ header + 345, 155 });
+            if (file->name.size)
+                bzi_tar_add_name(walk, (bzi_span){ (const uint8_t *)"/", 1 });
+            bzi_tar_add_name(walk, (bzi_span){ header, 100 });
+        }
         file->offset = walk->at + BZI_TAR_BLOCK;
         file->size = 0;
         if ((type < '1' || type > '6') && !bzi_tar_number(header + 124, 12, &file->size))
@@ -9548,12 +9534,12 @@ typedef struct bzi_tar {
     bzi_tar_member *members;          /* in the file's order */
     uint32_t       *begins;           /* the first member of each sample, then member_count */
     uint64_t        member_count;
-    uint32_t        from_index;       /* 1: the places are from an index, and are checked when a member is used */
-    uint32_t        key_field;        /* number of "name", the key; BZI_NO_FIELD if members have a field of that name */
+    uint32_t        from_index;       /* 1: the places are from an index: they are checked when members are used */
+    uint32_t        key_field;        /* number of "name", the key; BZI_NO_FIELD: members have such a field */
     bzi_field      *fields;           /* in the order in which they were met, then the key */
 } bzi_tar;
 
-/* The members of a sample, one after the other, and where they end. */
+/* The members of a sample, and where they end. */
 static const bzi_tar_member *bzi_tar_members(const bzi_tar *tar, uint64_t index, const bzi_tar_member **end)
 {
     *end = tar->members + tar->begins[index + 1];
@@ -9587,17 +9573,6 @@ static uint64_t bzi_tar_key_size(bzi_span name)
     return bzi_text_take(&rest, '.', &part) && part.size && rest.size ? name.size - rest.size - 1 : 0;
 }
 
-/* Returns what a field is (BZNA_FIELD_...), by the last extension of its name. */
-static uint32_t bzi_tar_kind(const bzi_host *host, const char *field)
-{
-    const char *const dot = strrchr(field, '.'), *const extension = dot ? dot + 1 : field;
-
-    return bzi_word_is_in(extension, " cls cls2 index inx id ") ? BZNA_FIELD_INTEGER :
-           bzi_word_is_in(extension, " txt text transcript name ") ? BZNA_FIELD_TEXT :      /* "name" always is text */
-           bzi_word_is_in(extension, " jpg jpeg jpe jfif png webp ") || bzi_own_has_extension(host, extension) ?
-               BZNA_FIELD_IMAGE : BZNA_FIELD_BYTES;
-}
-
 /* --- Building the index --- */
 
 typedef struct bzi_tar_build {
@@ -9615,12 +9590,14 @@ typedef struct bzi_tar_build {
     bzi_tar_walk   walk;              /* over the tar's headers */
 } bzi_tar_build;
 
-/* Sets last_field to the number of the member's field, which is added if it is new. Pre: the field's name has fewer
- * than BZNA_NAME_MAX bytes. */
+/* Sets last_field to the number of the member's field. A new one is added; the last extension of its name tells its
+ * kind. Pre: the name has fewer than BZNA_NAME_MAX bytes. */
 static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_file *file, uint64_t key_size, bzna_error *err)
 {
     bzi_container *c = b->c;
     char name[BZNA_NAME_MAX] = "";
+    const char *dot, *extension;
+    uint32_t kind;
 
     for (uint64_t i = key_size + 1; i < file->name.size; i++)
         name[i - key_size - 1] = bzi_lower((char)file->name.data[i]);
@@ -9638,8 +9615,14 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_file *fi
                            "first dot of a name, and a tar has at most %u fields", name, BZI_LIMIT_FIELDS);
     }
 
+    dot = strrchr(name, '.');
+    extension = dot ? dot + 1 : name;
+    kind = bzi_word_is_in(extension, " cls cls2 index inx id ") ? BZNA_FIELD_INTEGER :
+           bzi_word_is_in(extension, " txt text transcript name ") ? BZNA_FIELD_TEXT :      /* "name" always is text */
+           bzi_word_is_in(extension, " jpg jpeg jpe jfif png webp ") || bzi_own_has_extension(c->host, extension) ?
+               BZNA_FIELD_IMAGE : BZNA_FIELD_BYTES;
     b->last_field = c->field_count;
-    bzi_container_add_field(c, b->fields, bzi_tar_kind(c->host, name), 1, name);
+    bzi_container_add_field(c, b->fields, kind, 1, name);
     return BZNA_OK;
 }
 
@@ -9673,7 +9656,6 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_file *file, bzna_
 
 
 
-/* Fails because of the index, in the sample that is read. */
 static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, bzna_error *err)
 {
     return BZI_FAIL(err, BZNA_E_BOX, "%s does not fit it (sample %llu: %s): leave that out, or write it again (bzna "
@@ -10014,28 +9996,27 @@ static const bzi_container_ops bzi_tar_row = {
 
 typedef struct bzi_provider {
     bzna_provider c;                  /* the caller's, with copies of its arrays */
-    /* as the caller describes the fields, but for the names. What follows the last one is the record */
+    /* as the caller describes the fields, but for the names; then the record */
     bzna_provider_field given[BZI_LIMIT_FIELDS + 1];
     bzi_field   fields[BZI_LIMIT_FIELDS + 1];
     uint8_t     layouts[BZI_LIMIT_FIELDS][2];         /* of raw pictures, as bzna_image.config has it */
     uint64_t    sizes[BZI_LIMIT_FIELDS + 1];          /* bytes that a value must have; 0: any */
-    uint64_t    record_bytes;         /* bytes that a record must have at least: raw pictures end there */
+    uint64_t    record_bytes;         /* of a record, at least: raw pictures end there */
     uint32_t    pictures;             /* how many fields are pictures */
-    uint32_t    whole;                /* number of what has all of a sample's bytes: the record, or the only picture;
-                                       * BZI_NO_FIELD: nothing has */
-    const char *here;                 /* the working folder when the files' paths were given; "": it is not known */
-    bzi_source *files;                /* the files themselves; NULL: each is opened when it is read */
-    uint64_t    limit;                /* bytes of a value, at most */
+    uint32_t    whole;                /* field with all of a sample's bytes: the record, or the only picture */
+    const char *here;                 /* the working folder at opening; "": it is not known */
+    bzi_source *files;                /* NULL: each is opened when it is read */
+    uint64_t    limit;                /* of a value's bytes */
 } bzi_provider;
 
 /* --- Opening --- */
 
-/* Checks a field. bytes: that a value must have, or 0. */
 static bzna_status bzi_provider_check_field(const bzi_container *c, const bzi_provider *own, uint32_t number,
-                                            uint64_t bytes, bzna_error *err)
+                                            bzna_error *err)
 {
     const bzna_provider_field *f = &own->given[number];
     const bzna_provider *p = &own->c;
+    const uint64_t bytes = own->sizes[number];
     const uint32_t edge = c->host->max_edge_px, is_picture = f->kind == BZNA_FIELD_IMAGE;
     const uint32_t is_raw = is_picture && f->codec == BZNA_CODEC_RAW;
     const char *const name = f->name ? f->name : "";
@@ -10076,14 +10057,13 @@ static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, u
 {
     bzna_provider_field *f = &own->given[number];
     const int is_picture = f->kind == BZNA_FIELD_IMAGE, is_raw = is_picture && f->codec == BZNA_CODEC_RAW;
-    const uint64_t bytes = is_raw ? (uint64_t)f->width * f->height * f->channels :
-                                    f->kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : 0;
 
-    if (bzi_provider_check_field(c, own, number, bytes, err) != BZNA_OK)
+    own->sizes[number] = is_raw ? (uint64_t)f->width * f->height * f->channels :
+                                  f->kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : 0;
+    if (bzi_provider_check_field(c, own, number, err) != BZNA_OK)
         return err->status;
     bzi_container_add_field(c, own->fields, f->kind, own->c.unpack || is_picture, f->name);
     f->name = own->fields[number].name;
-    own->sizes[number] = bytes;
 
     if (f->kind == BZNA_FIELD_INTEGER && !strcmp(f->name, "target")) {
         c->target_field = number;
@@ -10094,7 +10074,7 @@ static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, u
     own->layouts[number][0] = (uint8_t)f->channels;
     own->layouts[number][1] = (uint8_t)f->layout;
     if (is_raw && own->c.unpack)
-        own->record_bytes = bzi_max(own->record_bytes, f->offset + bytes);
+        own->record_bytes = bzi_max(own->record_bytes, f->offset + own->sizes[number]);
     if (f->codec != BZNA_CODEC_UNKNOWN && !is_raw) {
         c->still = 0;                                       /* NVDEC may decode it */
         c->settings = "";
@@ -10209,7 +10189,6 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config
                    picture->channels << 4 | picture->layout;
     if (p->kind)
         bzi_string_copy(c->info.container, sizeof c->info.container, p->kind);
-    p->kind = NULL;                                         /* the caller's may go */
     return BZNA_OK;
 }
 
@@ -10584,7 +10563,7 @@ static const bzi_container_ops *const bzi_containers[] = {
     &bzi_mp4_video
 };
 
-/* Frees all but the source. After a failed open, the source still belongs to the caller. */
+/* Frees all but the source, which belongs to the caller after a failed open. */
 static void bzi_container_free(bzi_container *c)
 {
     bzi_host *host = c->host;
@@ -10603,9 +10582,10 @@ static void bzi_container_drop(bzi_container *c)
     bzi_container_free(c);
 }
 
-/* Refuses a setting that has no effect on this kind. */
-static bzna_status bzi_container_check_config(const bzi_container *c, const bzna_dataset_config *config,
-                                              bzna_error *err)
+/* Has a row open what is given. It finds the state that a row tried before has left. Refuses settings without effect,
+ * and makes the field that the caller names the target; a track was taken when the file was opened. */
+static bzna_status bzi_container_become(bzi_container *c, const bzi_container_ops *ops,
+                                        const bzna_dataset_config *config, bzna_error *err)
 {
     const struct { const char *name; int is_set; } settings[] = {
         { "split", config->split != NULL },
@@ -10616,19 +10596,6 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
         { "orientation", config->orientation != 0 },
         { "palette", config->palette != 0 },
     };
-
-    for (size_t i = 0; i < BZI_LENGTH(settings); i++)
-        if (settings[i].is_set && !bzi_word_is_in(settings[i].name, c->settings))
-            return BZI_MISUSE(err, "dataset_config.%s: it has no effect on this data set, which is of kind %s",
-                              settings[i].name, c->ops->name);
-    return BZNA_OK;
-}
-
-/* Has a row open what is given. It finds the state that a row tried before has left. Refuses settings without effect,
- * and makes the field that the caller names the target; a track was taken when the file was opened. */
-static bzna_status bzi_container_become(bzi_container *c, const bzi_container_ops *ops,
-                                        const bzna_dataset_config *config, bzna_error *err)
-{
     bzna_status status;
     uint32_t number;
     int is_integer;
@@ -10639,9 +10606,12 @@ static bzna_status bzi_container_become(bzi_container *c, const bzi_container_op
     bzi_string_copy(c->info.container, sizeof c->info.container, ops->name);
     if (!c->own && ops->own_bytes && !(c->own = bzi_arena_zero(&c->arena, 1, ops->own_bytes)))
         return bzi_fail_memory(err, "a data set");
-    if ((status = ops->open(c, config, err)) != BZNA_OK ||
-        (status = bzi_container_check_config(c, config, err)) != BZNA_OK)
+    if ((status = ops->open(c, config, err)) != BZNA_OK)
         return status;
+    for (size_t i = 0; i < BZI_LENGTH(settings); i++)
+        if (settings[i].is_set && !bzi_word_is_in(settings[i].name, c->settings))
+            return BZI_MISUSE(err, "dataset_config.%s: it has no effect on this data set, which is of kind %s",
+                              settings[i].name, ops->name);
 
     number = config->target ? bzi_container_find_field(c, config->target) : c->target_field;
     is_integer = number != BZI_NO_FIELD && c->fields[number].kind == BZNA_FIELD_INTEGER;
@@ -10693,10 +10663,10 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
 /* What a container is opened from. */
 typedef struct bzi_input {
     const char              *path;    /* of a file or a folder; NULL: another */
-    const bzi_source        *source;  /* it is taken if opening succeeds */
-    const void              *given;   /* a provider, which is taken likewise */
+    const bzi_source        *source;  /* taken if opening succeeds; its bytes tell its kind */
+    const void              *given;   /* a provider, taken likewise */
     const bzi_container_ops *ops;     /* its kind */
-    const char              *kind;    /* names it if the config does not; NULL: its path does */
+    const char              *kind;    /* its name, unless the config or the path is */
 } bzi_input;
 
 /* Finds the row for what is given, and has it opened. */
@@ -10790,10 +10760,10 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 typedef struct bzi_reading {
     bzi_sample        sample;         /* its index, extent and, once read, bytes */
     const bzi_container *container;
-    /* where its bytes lie: the container's source, another one of the container's, or `own`; NULL after the end */
+    /* where its bytes lie: a source of the container's, or `own`; NULL after the end */
     const bzi_source *source;
     bzi_source        own;            /* of a sample that is a file */
-    uint32_t          fetched;        /* it lies in no one place: the container fetches it, and says its size then */
+    uint32_t          fetched;        /* the container fetches it, and says its size then */
 } bzi_reading;
 
 static void bzi_reading_end(bzi_reading *reading)
@@ -10920,7 +10890,7 @@ static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample 
 
 /* A sample that is looked at on the caller's thread. */
 typedef struct bzi_look {
-    bzi_reading reading;              /* the sample, located and perhaps read */
+    bzi_reading reading;
     bzi_buffer  buffer;               /* the sample's bytes, unless they were in memory */
 } bzi_look;
 
@@ -11170,11 +11140,11 @@ static bzna_status bzi_dataset_join(bzi_host *host, bzna_dataset *const *from, u
 /* What is opened at once. */
 typedef struct bzi_opening {
     bzi_host                  *host;
-    const bzi_input           *input;         /* what is opened; NULL: the paths */
-    bzi_names                  paths;         /* of files and folders */
+    const bzi_input           *input;         /* NULL: the paths are opened */
+    bzi_names                  paths;
     uint64_t                   count;         /* of paths; 1 for an input */
-    bzi_container            **containers;    /* one for each; NULL: it is not opened yet, or empty */
-    const bzna_dataset_config *config;        /* the caller's, for every file */
+    bzi_container            **containers;    /* one for each; NULL: not opened yet, or empty */
+    const bzna_dataset_config *config;        /* for every file */
 } bzi_opening;
 
 BZI_COLD
@@ -11402,7 +11372,7 @@ static double bzi_math_log(double x)
     return high + (low - (s * (f - sum) - k * BZI_LN2_LOW));
 }
 
-/* A number as the sum of two. low is at most half a unit in the last place of high. */
+/* A number as the sum of two. low is at most half a unit in high's last place. */
 typedef struct bzi_pair {
     double high;                      /* the number, rounded */
     double low;                       /* the rest */
@@ -11466,7 +11436,6 @@ static void bzi_turn(double degrees, bzi_pair *sine, bzi_pair *cosine)
         *cosine = bzi_series(z, 1);
     }
 
-    /* 90 degrees more make the cosine the sine, and less the sine the cosine */
     for (int i = quarters & 3; i > 0; i--) {
         const bzi_pair s = *sine;
         *sine = *cosine;
@@ -11507,8 +11476,8 @@ static double bzi_math_tan(double degrees)
  * Random numbers and orders are pure functions of seed, epoch and position, so that every thread, rank and restarted
  * run gets the same ones. */
 
-/* Makes 128 bits from seed, epoch and use, by Philox 4x32-10 (Salmon and others 2011). Use 0 keys the random numbers of
- * samples, use 1 the permutation. */
+/* Makes 128 bits by Philox 4x32-10 (Salmon and others 2011). Use 0 keys the random numbers of samples, use 1 the
+ * permutation. */
 static void bzi_random_epoch(uint64_t seed, uint64_t epoch, uint32_t use, uint32_t out[4])
 {
     const uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
@@ -11600,12 +11569,8 @@ static bzi_permutation bzi_permutation_make(uint64_t seed, uint64_t epoch, uint6
     p.count = count;
     p.key[0] = (uint64_t)words[1] << 32 | words[0];
     p.key[1] = (uint64_t)words[3] << 32 | words[2];
-    p.rows = (uint64_t)sqrt((double)count);       /* a rounded root will do, because columns are computed from it */
-    if (p.rows < 8)
-        p.rows = 8;
-    p.columns = count / p.rows + 1;
-    if (p.columns < 8)
-        p.columns = 8;
+    p.rows = bzi_max((uint64_t)sqrt((double)count), 8);     /* a rounded root will do: columns are computed from it */
+    p.columns = bzi_max(count / p.rows + 1, 8);
     return p;
 }
 
@@ -11637,7 +11602,7 @@ static uint64_t bzi_permutation_at(const bzi_permutation *p, uint64_t position)
     return position;
 }
 
-/* The samples of one epoch as the caller gave them (BZNA_ORDER_GIVEN), in one allocation with its arrays. */
+/* The samples of one epoch that the caller gave (BZNA_ORDER_GIVEN), in one allocation with its arrays. */
 typedef struct bzi_sequence {
     struct bzi_sequence *next;            /* another list of the loader */
     uint64_t         bytes;           /* of the allocation */
@@ -11660,14 +11625,14 @@ typedef struct bzi_place {
     uint64_t list;                    /* the hash of the epoch's list; 0: there is none, or it was not begun */
 } bzi_place;
 
-/* Says which sample stands at each position of an epoch. The loader owns the arrays. */
+/* Which sample is at each position of an epoch. The loader owns the arrays. */
 typedef struct bzi_order {
     const bzi_sequence *list;             /* BZNA_ORDER_GIVEN: of the epoch, with `indices`; else NULL */
-    uint64_t        length;           /* positions of an epoch: entries of `indices`, or samples of the data set */
+    uint64_t        length;           /* of an epoch: of `indices`, or of the data set */
     uint32_t        shuffle;          /* 1: samples are permuted */
     const uint64_t *indices;          /* the samples to deliver; NULL: all */
-    uint64_t        seed;             /* that the epoch's order was made with */
-    uint64_t        epoch;            /* that the order was made for */
+    uint64_t        seed;             /* that the order was made with */
+    uint64_t        epoch;            /* likewise */
     uint32_t        repeats;          /* 1: a sample may stand at several positions of an epoch */
     uint32_t        stride;           /* in a batch: from the position of a slot to that of the next */
     bzi_permutation permutation;      /* of 0..length - 1 */
@@ -13356,13 +13321,11 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
  * earlier pictures can have a part in it.
  *
  * Pixels       libjpeg gives each component as a plane ("raw data"), neither upsampled nor converted. Rows above the
- *              wanted ones are only read by the entropy decoder. Rows below them are not touched. Of four components
- *              it gives pixels, which are neither converted, and repeat what was subsampled.
- * Scans        A picture of several scans is read to its end before its pixels are made, and must be complete: libjpeg
- *              does not report that scans are missing. If its encoder left out AC coefficients, libjpeg smooths what
- *              is there, as it does by default.
- * Memory       libjpeg allocates a picture's coefficients with malloc, and frees them when the picture is done.
- *              bzi_jpeg_check_memory bounds them. */
+ *              wanted ones are only read by the entropy decoder. Of four components it gives pixels, which are not
+ *              converted either, and repeat what was subsampled.
+ * Scans        A picture of several scans is read to its end before its pixels are made, and must be complete, since
+ *              libjpeg does not report missing scans. Where AC coefficients are missing, libjpeg smooths.
+ * Memory       libjpeg allocates a picture's coefficients with malloc. bzi_jpeg_check_memory bounds them. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_TEXT_OF(version) #version
@@ -13378,10 +13341,10 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 /* One decoder. */
 typedef struct bzi_turbo {
     struct jpeg_decompress_struct info;       /* libjpeg's decoder, while there is a picture */
-    struct jpeg_error_mgr         errors;     /* libjpeg's last message */
-    struct jpeg_progress_mgr      progress;   /* libjpeg calls it while it reads several scans */
-    jmp_buf                       jump;       /* where bzi_turbo_exit returns to while libjpeg is at work */
-    bzi_span                      data;       /* the file that is being decoded */
+    struct jpeg_error_mgr         errors;     /* its last message */
+    struct jpeg_progress_mgr      progress;   /* it calls this while it reads several scans */
+    jmp_buf                       jump;       /* where bzi_turbo_exit returns to */
+    bzi_span                      data;       /* the file */
     bzi_wanted                    wanted;     /* rows and shrinking that were asked for */
     uint32_t                      ended;      /* 1: libjpeg has asked for more bytes than there are */
     uint8_t                      *plane[3];   /* of the first components; four are interleaved */
@@ -13467,14 +13430,15 @@ static int bzi_turbo_start(bzi_turbo *turbo)
 static int bzi_turbo_is_complete(const bzi_turbo *turbo)
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
-    int complete = 1;
 
     for (int i = 0; i < info->num_components; i++) {
-        complete = complete && info->comp_info[i].quant_table && (!info->coef_bits || info->coef_bits[i][0] >= 0);
+        if (!info->comp_info[i].quant_table || (info->coef_bits && info->coef_bits[i][0] < 0))
+            return 0;
         for (int k = 0; k < DCTSIZE2 && info->coef_bits && turbo->ended; k++)
-            complete = complete && !info->coef_bits[i][k];
+            if (info->coef_bits[i][k])
+                return 0;
     }
-    return complete;
+    return 1;
 }
 
 /* Reserves memory for all rows of the planes, also for those that will not be decoded. */
@@ -13630,18 +13594,17 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, const bzi_memory *memory, 
 
 typedef struct bzi_software {
     const bzi_memory *memory;         /* the user's; NULL: it is not open */
-    uint32_t          max_edge_px;    /* larger pictures are refused */
+    uint32_t          max_edge_px;
     uint32_t          allowed;        /* codecs that may be decoded: bzi_host.codecs */
     bzi_own           own;            /* the program's own codecs */
-    bzi_buffer        stream;         /* the picture being decoded, as libavcodec takes it */
+    bzi_buffer        stream;         /* the picture, as libavcodec takes it */
 #ifndef BENZINA_NO_JPEG
     bzi_turbo         turbo;          /* decodes JPEG */
 #endif
 #ifndef BENZINA_NO_AVCODEC
     bzi_lru           keys;           /* codec and parameter sets of each codec context, as bzi_image_key writes them */
-    /* A slot for each key: so many frame sizes or encoders may alternate, and no context is opened again. */
-    AVCodecContext   *codecs[BZI_LRU_SLOTS];
-    bzi_buffer        pixels;         /* the planes of a still whose pixels libavcodec gives in another form */
+    AVCodecContext   *codecs[BZI_LRU_SLOTS];          /* one for each key */
+    bzi_buffer        pixels;         /* the planes of a still that libavcodec gives in another form */
     uint32_t          fill;           /* two bytes with which frame memory is filled: bzi_fill_at */
     AVFrame          *frame;
     AVFrame          *first;          /* the same picture, if it was decoded twice */
@@ -13663,8 +13626,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_to_buffer(const bzna_image *image,
 
 /* --- Memory that is filled, so that pixels which were never written are found --- */
 
-#define BZI_FILL_FIRST  0xa35cu       /* two bytes with which memory is filled, a pattern that pixels seldom have */
-#define BZI_FILL_SECOND 0x5ca3u       /* for a second try, with the opposite of each byte */
+#define BZI_FILL_FIRST  0xa35cu       /* two bytes with which memory is filled, which pixels seldom have */
+#define BZI_FILL_SECOND 0x5ca3u       /* for a second try: the opposite of each byte */
 
 /* A part of a plane. */
 typedef struct bzi_area {
@@ -13758,8 +13721,8 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
 
     context->thread_count = 1;
     context->flags |= AV_CODEC_FLAG_LOW_DELAY | AV_CODEC_FLAG_UNALIGNED;
-    /* Concealment stays on, since without it libavcodec takes H.264 pictures of several slices for damaged. What was
-     * concealed is flagged, and bzi_av_run refuses it. */
+    /* Concealment stays on: without it libavcodec takes H.264 pictures of several slices for damaged. bzi_av_run
+     * refuses what was concealed. */
     context->err_recognition = AV_EF_EXPLODE | AV_EF_BITSTREAM | AV_EF_BUFFER;
     if (image->codec == BZNA_CODEC_STILL)
         context->err_recognition |= AV_EF_CRCCHECK;
@@ -13847,24 +13810,6 @@ static void bzi_frame_planes(const AVFrame *frame, uint32_t count, int is_rgb, b
         picture->pitch[i] = frame->linesize[c->plane];
         picture->step[i] = (uint32_t)c->step;
     }
-}
-
-/* Gives the frame's planes, which belong to the decoder until its next call. H.264's gray comes as 4:2:0 with neutral
- * chroma, which is left out. */
-static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_format, bzna_picture *picture,
-                                       bzna_error *err)
-{
-    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
-    const int gray = chroma_format == 0, is_rgb = format && (format->flags & AV_PIX_FMT_FLAG_RGB);
-
-    if (!format || (uint32_t)format->comp[0].depth != picture->depth || (format->flags & AV_PIX_FMT_FLAG_BE) ||
-        (is_rgb && chroma_format != 3) ||
-        (!gray &&
-         (format->nb_components < 3 || !(format->flags & AV_PIX_FMT_FLAG_PLANAR) ||
-          format->log2_chroma_w != picture->chroma_shift_x || format->log2_chroma_h != picture->chroma_shift_y)))
-        return BZI_FAIL(err, BZNA_E_CODEC, "pixel format %s cannot be used", format ? format->name : "?");
-    bzi_frame_planes(frame, gray ? 1 : 3, is_rgb, picture);
-    return BZNA_OK;
 }
 
 #ifndef BENZINA_NO_STILLS
@@ -13979,13 +13924,17 @@ static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, c
     return status;
 }
 
-/* Decodes a picture with libavcodec, which takes it padded, and without what the codec's `cut` and `strip` remove. */
+/* Decodes a picture with libavcodec, which takes it padded, and without what the codec's `cut` and `strip` remove.
+ * H.264's gray comes as 4:2:0 with neutral chroma, which is left out. */
 static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                  bzi_rows wanted, bzna_picture *picture, bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_of(image);
     const uint32_t rows[2] = { (uint32_t)wanted.first, (uint32_t)wanted.end };
+    const int gray = format->chroma_format == 0;
     AVPacket *const packet = software->packet;
+    const AVPixFmtDescriptor *pixels;
+    int is_rgb;
     uint64_t size;
 
     if (bzi_image_to_buffer(image, software->memory, AV_INPUT_BUFFER_PADDING_SIZE, &software->stream, &size, err) !=
@@ -14010,7 +13959,16 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
     if (image->codec == BZNA_CODEC_STILL)
         return bzi_software_still(software, image, picture, err);
 #endif
-    return bzi_software_planes(software->frame, format->chroma_format, picture, err);
+    pixels = av_pix_fmt_desc_get(software->frame->format);
+    is_rgb = pixels && (pixels->flags & AV_PIX_FMT_FLAG_RGB);
+    if (!pixels || (uint32_t)pixels->comp[0].depth != picture->depth || (pixels->flags & AV_PIX_FMT_FLAG_BE) ||
+        (is_rgb && format->chroma_format != 3) ||
+        (!gray &&
+         (pixels->nb_components < 3 || !(pixels->flags & AV_PIX_FMT_FLAG_PLANAR) ||
+          pixels->log2_chroma_w != picture->chroma_shift_x || pixels->log2_chroma_h != picture->chroma_shift_y)))
+        return BZI_FAIL(err, BZNA_E_CODEC, "pixel format %s cannot be used", pixels ? pixels->name : "?");
+    bzi_frame_planes(software->frame, gray ? 1 : 3, is_rgb, picture);
+    return BZNA_OK;
 }
 
 #endif
@@ -14156,7 +14114,7 @@ static bzi_rows bzi_slot_columns(const bzi_kernel_slot *slot, const bzi_kernel_o
 /* The memory in which a codec of the program's own writes a picture: planes with canaries around each. */
 typedef struct bzi_own_frame {
     bzi_plane         planes[3];
-    uint32_t          count;          /* of planes */
+    uint32_t          count;
     uint64_t          size;           /* bytes of all */
     bzna_rectangle    needed;         /* what must be right */
     bzna_codec_planes to;             /* what the codec is given */
@@ -14393,7 +14351,7 @@ static bzna_status bzi_cuda_load(bzi_cuda *cu, const char *name, const char *rem
         void *symbol = bzi_os_symbol(library, symbols[i].name);
         if (!symbol)
             return BZI_FAIL(err, BZNA_E_DEVICE, "%s lacks %s: the NVIDIA driver is too old", name, symbols[i].name);
-        /* ISO C has no cast from an object's address to a function's. POSIX says that both have one form. */
+        /* ISO C has no cast from an object's address to a function's; for POSIX both have one form */
         memcpy((char *)cu + symbols[i].at, &symbol, sizeof symbol);
     }
     return BZNA_OK;
@@ -14460,16 +14418,16 @@ static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
 /* ==== 56. CUDA: the device ==========================================================================================
  * Calls: rooms 2, 4, 7-9, 19-20, 55, and the kernels' structs.
  *
- * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
- * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
+ * A device. The rooms below see streams and events as void *, device addresses as uint64_t, and failures as a status,
+ * with the driver's code in native_code.
  *
- * A context has at most one bzi_device, made by the first caller that needs it. Calls that need a current CUDA context
- * are made between enter and leave, or on a thread of the library that has entered once.
+ * A context has at most one, made by the first caller that needs it. Calls that need a current CUDA context are made
+ * between enter and leave, or on a thread of the library that has entered once.
  *
  *   mark   lock                      guards                        order
  *   (D)    device->exclusive.mutex   what the device can decode    a leaf
  *
- * One session at a time checks what NVDEC decodes. It holds no lock meanwhile, because a check allocates. */
+ * One session at a time checks what NVDEC decodes, without a lock, because a check allocates. */
 
 typedef struct bzi_device bzi_device;
 
@@ -14489,15 +14447,15 @@ typedef struct bzi_watch {
     uint64_t seen;                    /* what `calls` was at the last look */
     uint32_t looks;                   /* looks in a row that have seen the thread in that call */
     uint32_t holds;                   /* entries that the thread has, which are lost with it */
-    uint32_t patient;                 /* 1: it waits for work of the user's, which is no sign that the device hangs */
-    uint8_t  apart[36];               /* keeps the counts of two threads in different cache lines */
+    uint32_t patient;                 /* 1: it waits for the user's work, which is no sign that the device hangs */
+    uint8_t  apart[36];               /* keeps two threads in different cache lines */
 } bzi_watch;
 
-/* Threads that are looked after together. The lock of who owns them guards all but calls. */
+/* Threads that are looked after together. Their owner's lock guards all but calls. */
 typedef struct bzi_watches {
     bzi_watch *all;
     uint32_t   count;                 /* of threads that were started, and are to be joined */
-    uint32_t   gone;                  /* that touch nothing any more, since they have ended or were left alone */
+    uint32_t   gone;                  /* that have ended or were left alone */
     uint32_t   left;                  /* that were left alone */
     uint32_t   lost;                  /* entries that those have */
     uint64_t   looked_ns;             /* when somebody last looked */
@@ -14526,7 +14484,7 @@ enum {
     BZI_STUCK_CALL                    /* a call of the driver has not returned: no more calls are made */
 };
 
-/* The properties of a kind of coded pictures, which is a codec, a chroma format and a depth. */
+/* A kind of coded pictures: a codec, a chroma format and a depth. */
 typedef struct bzi_caps {
     uint32_t        known;            /* 1: `caps` is filled in */
     CUVIDDECODECAPS caps;
@@ -14578,7 +14536,7 @@ static const uint8_t bzi_kernel_ptx[] = {
 #endif
 };
 
-/* Notes that the device is lost. The first reason counts. */
+/* The first reason counts. */
 static void bzi_device_lose(bzi_device *device, CUresult result)
 {
     int none = 0;
@@ -14728,46 +14686,37 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Takes the device of the user's CUDA context. */
-static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
-{
-    const bzna_device wanted = device->config.device;
-    bzna_status status;
-
-    device->cuda = device->config.cuda_context;
-    if (bzi_device_enter(device, err) != BZNA_OK)
-        return err->status;
-    status = BZI_DRIVER(device, err, cuCtxGetDevice, &device->handle);
-    bzi_device_leave(device);
-
-    if (status != BZNA_OK)
-        return status;
-    if (wanted.kind == BZNA_DEVICE_CUDA && device->handle != wanted.ordinal)        /* a CUdevice is its ordinal */
-        return BZI_MISUSE(err, "the CUDA context belongs to device %d, but device %d was requested", device->handle,
-                          wanted.ordinal);
-
-    device->info.device.ordinal = device->handle;
-    return BZNA_OK;
-}
-
 /* Chooses the device and its CUDA context: the user's, or the device's primary one. Programs with one process for each
  * GPU select the device by a context that is current. */
 static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 {
     const bzi_cuda *cu = &device->cu;
+    const bzna_device wanted = device->config.device;
     CUcontext current = NULL;
     unsigned flags = 0;
-    int count = 0, active = 1, ordinal = device->config.device.ordinal;
+    int count = 0, active = 1, ordinal = wanted.ordinal;
+    bzna_status status;
 
     if (!bzi_le32(bzi_kernel_ptx))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the files of make dist");
     if (bzi_cuda_start(&device->cu, &count, err) != BZNA_OK)
         return err->status;
     device->info.device_count = (uint32_t)count;
-    if (device->config.cuda_context)
-        return bzi_device_use_context(device, err);
 
-    if (device->config.device.kind == BZNA_DEVICE_AUTO &&
+    if (device->config.cuda_context) {
+        device->cuda = device->config.cuda_context;
+        if (bzi_device_enter(device, err) != BZNA_OK)
+            return err->status;
+        status = BZI_DRIVER(device, err, cuCtxGetDevice, &device->handle);
+        bzi_device_leave(device);
+        if (status == BZNA_OK && wanted.kind == BZNA_DEVICE_CUDA && device->handle != ordinal)  /* it is its ordinal */
+            return BZI_MISUSE(err, "the CUDA context belongs to device %d, but device %d was requested",
+                              device->handle, ordinal);
+        device->info.device.ordinal = device->handle;
+        return status;
+    }
+
+    if (wanted.kind == BZNA_DEVICE_AUTO &&
         (cu->cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current || cu->cuCtxGetDevice(&ordinal) != CUDA_SUCCESS))
         ordinal = 0;
     device->info.device.ordinal = ordinal;
@@ -14786,14 +14735,15 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Writes the PTX as text, with its NUL. Packed are its size with 32 bits, the lowest first, then bytes. Those below 128
- * stand for themselves. Others begin a reference to bytes before:
+/* Writes the PTX as text, with its NUL, unless text is NULL. Returns the bytes of that. Packed are its size with 32
+ * bits, the lowest first, then bytes. Those below 128 stand for themselves. Others begin a reference to bytes before:
  *   10llllbb bbbbbbbb             l + 3 bytes, from b + 1 bytes before
  *   11llllll bbbbbbbb bbbbbbbb    l + 4 bytes, likewise */
-static void bzi_kernel_unpack(char *text)
+static uint64_t bzi_kernel_unpack(char *text)
 {
     const uint8_t *in = bzi_kernel_ptx + 4;
-    const char *const end = text + bzi_le32(bzi_kernel_ptx);
+    const uint64_t size = bzi_le32(bzi_kernel_ptx);
+    const char *const end = text ? text + size : NULL;
 
     while (text != end) {
         const uint32_t first = *in++;
@@ -14809,7 +14759,9 @@ static void bzi_kernel_unpack(char *text)
         for (; length; length--, text++)
             *text = text[-(ptrdiff_t)back];
     }
-    *text = 0;
+    if (text)
+        *text = 0;
+    return size + 1;
 }
 
 /* Unpacks the PTX, and has the driver compile it. What helps if it cannot is added to the error. */
@@ -14824,7 +14776,7 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
         { 304, "~/.nv/ComputeCache, or CUDA_CACHE_PATH, must be writable; or set CUDA_CACHE_DISABLE=1" },
     };
     const bzi_memory *memory = &device->host->memory;
-    const uint64_t size = bzi_le32(bzi_kernel_ptx) + 1ull;
+    const uint64_t size = bzi_kernel_unpack(NULL);
     char *text = bzi_alloc(memory, size, 1, 16);
     size_t used;
     bzna_status status;
@@ -14996,7 +14948,7 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
     return BZI_FAIL(err, BZNA_E_CALLBACK, "device_allocator.alloc: its memory is not aligned to 256 bytes");
 }
 
-/* Allocates pinned host memory, which copies to and from the device use directly. Pre: in the CUDA context. */
+/* Allocates pinned host memory. Pre: in the CUDA context. */
 static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err)
 {
     *out = NULL;
@@ -15048,8 +15000,8 @@ static bzna_status bzi_device_order(bzi_device *device, void *stream, void *even
     return BZI_DRIVER(device, err, cuStreamWaitEvent, stream, event, 0);
 }
 
-/* Makes the host wait for what the event recorded last, or for all that was enqueued on the stream if event is NULL. A
- * thread that nobody looks after asks for a minute at most. Then it returns BZNA_AGAIN, with an error.
+/* Waits for what the event recorded last, or with event NULL for all that was enqueued on the stream. A thread that
+ * nobody looks after asks for a minute at most, then returns BZNA_AGAIN, with an error.
  *   own   1: it waits for the library's own work. If that takes longer than a minute, the device hangs */
 static bzna_status bzi_device_wait(bzi_device *device, void *event, void *stream, int own, bzna_error *err)
 {
@@ -15193,8 +15145,8 @@ static const bzi_kernel_output bzi_trial_output = {
     .width = BZI_TRIAL_SIDE, .height = BZI_TRIAL_SIDE, .channels = 3, .stride_x = 1, .stride_y = BZI_TRIAL_SIDE,
     .stride_c = BZI_TRIAL_SIDE * BZI_TRIAL_SIDE };
 
-/* Tries the kernel on a picture that lies as NVDEC writes it, in memory of the device: once with an axis-aligned and
- * once with a projective matrix. If that differs from the plain loop, the device is lost.
+/* Tries the kernel on a picture in memory of the device, as NVDEC writes it: with an axis-aligned and with a projective
+ * matrix. If that differs from the plain loop, the device is lost.
  *   surface, bytes   the memory that holds the picture
  *   pinned           pinned host memory, of BZI_TRIAL_BYTES and then so many bytes, where it is copied to */
 static bzna_status bzi_trial_picture(bzi_device *device, void *stream, const bzna_picture *picture, uint64_t surface,
@@ -15244,7 +15196,7 @@ static bzna_status bzi_trial_picture(bzi_device *device, void *stream, const bzn
     return bzi_device_fail_lost(device, err);
 }
 
-/* Tries the kernel on a picture of 64 x 48 pixels that is uploaded, since it warps what is decoded in software, too. */
+/* Tries the kernel on a picture that is uploaded, since it warps what is decoded in software, too. */
 static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
 {
     enum { WIDTH = 64, HEIGHT = 48, BYTES = WIDTH * HEIGHT * 3 / 2 };
@@ -15355,7 +15307,7 @@ struct bzi_device {
     bzna_error       video;           /* likewise */
 };
 
-/* In this build no device is ever opened, so nothing is ever done with one. A function stands for all of that. */
+/* In this build no device is ever opened: one function stands for all that is done with it. */
 static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 
 #define bzi_cuda_fail_forked    bzi_device_skip
@@ -15454,7 +15406,7 @@ typedef struct bzi_nvdec_picture {
     bzna_picture      picture;        /* sizes and colors; its planes come later */
 } bzi_nvdec_picture;
 
-/* The properties of a picture that need a decoder of their own, as the library reads them from its parameter sets. */
+/* What a decoder is made for, as the library reads it from parameter sets. */
 typedef struct bzi_nvdec_format {
     uint32_t codec;                   /* BZNA_CODEC_... */
     uint32_t chroma;                  /* chroma_format_idc */
@@ -15470,10 +15422,10 @@ typedef struct bzi_nvdec {
     uint32_t       height;
     uint32_t       max_width;         /* up to which it can be reconfigured */
     uint32_t       max_height;
-    uint32_t       surfaces;          /* how many it has: those chosen from, or more if the parser asks for more */
+    uint32_t       surfaces;          /* those chosen from, or more if the parser asks for more */
     uint32_t       busy;              /* a bit for each surface that was submitted and is not unmapped */
-    uint32_t       broken;            /* 1: a surface could not be mapped, so it takes no more pictures */
-    uint32_t       next;              /* the surface after the last one submitted, since all take turns */
+    uint32_t       broken;            /* 1: a surface could not be mapped: it takes no more pictures */
+    uint32_t       next;              /* the surface after the last one submitted: all take turns */
     uint64_t       frames;            /* a hash of the format */
     uint64_t       used;              /* when it was used last, by the cache's clock */
     uint64_t       bytes;             /* of its surfaces */
@@ -15639,7 +15591,7 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
     return BZNA_OK;
 }
 
-/* Gives a decoder another size. Returns 0 if a new decoder has to be made instead, else 1. */
+/* Gives a decoder another size. Returns 0 if a new decoder has to be made instead. */
 static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                  const CUVIDEOFORMAT *parsed)
 {
@@ -15779,12 +15731,11 @@ static bzna_status bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvd
  * Surfaces. The session chooses the surface of a picture, not the parser, as every picture stands alone.
  *
  * Parsers. A picture must not depend on those before it.
- *   - A parser only ever sees one content of parameter sets. After a failure it is replaced. A session keeps several,
+ *   - A parser only ever sees one content of parameter sets, and is replaced after a failure. A session keeps several,
  *     since a batch may mix frame sizes.
  *   - A decoder may be reconfigured only in the sequence callback, which a parser calls for new parameter sets. If the
  *     decoder has another size by then, the parser is replaced, too.
- *   - The parser calls back inside submit, and does not tell its caller what a callback returned. That is kept in
- *     bzi_submission. */
+ *   - The parser calls back inside submit, and does not return what a callback did: bzi_submission keeps that. */
 
 #ifndef BENZINA_NO_CUDA
 
@@ -15816,7 +15767,7 @@ typedef struct bzi_submission {
     bzna_error      *err;             /* the caller's */
 } bzi_submission;
 
-/* One of NVIDIA's parsers. It has one user pointer for its whole life, which points here. */
+/* One of NVIDIA's parsers, whose user pointer points here. */
 typedef struct bzi_parser {
     CUvideoparser   handle;           /* NULL: the slot is free */
     CUVIDEOFORMAT   parsed;           /* what it made of its parameter sets */
@@ -15830,7 +15781,7 @@ struct bzi_session {
     bzi_buffer       bytes;           /* the picture being submitted, in Annex B for H.264 and H.265 */
     bzi_lru          parser_keys;     /* the parameter sets of each parser */
     bzi_parser       parsers[BZI_SESSION_PARSERS];
-    bzi_nvdec_cache  decoders;        /* of this session alone */
+    bzi_nvdec_cache  decoders;
     uint32_t         waits;           /* 1: a picture is mapped only after the driver reports that it is done */
     bzi_flight       pending[BZI_LIMIT_SESSION_DEPTH];        /* submitted: a ring */
     uint32_t         pending_first;   /* index of the oldest in the ring */
@@ -15908,44 +15859,40 @@ static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
     return s->result == BZNA_OK ? (int)bzi_nvdec_surfaces(s->session->device, format) : 0;
 }
 
-/* Gives the picture to a decoder. Returns BZNA_AGAIN if there is no free surface. */
-static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT *parsed, CUVIDPICPARAMS *parameters)
-{
-    bzi_flight *flight = &s->flight;
-
-    if (!bzi_nvdec_serves(flight->decoder, &s->want, parsed))
-        return BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture without parameter sets");
-    if (parameters->field_pic_flag)
-        return BZI_FAIL(s->err, BZNA_E_CODEC, "the picture is interlaced");
-    if (s->want.codec == BZNA_CODEC_AV1 && parameters->CodecSpecific.av1.apply_grain)
-        return BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
-
-    flight->surface = bzi_nvdec_free_surface(s->session->device, flight->decoder);
-    if (flight->surface == BZI_LIMIT_SURFACES || flight->decoder->busy >> flight->surface & 1)
-        return BZNA_AGAIN;
-
-    parameters->CurrPicIdx = (int)flight->surface;
-    if (s->want.codec == BZNA_CODEC_AV1) {
-        CUVIDAV1PICPARAMS *av1 = &parameters->CodecSpecific.av1;
-        av1->decodePicIdx = (int)flight->surface;
-        if (av1->frame_type == 0)       /* a key frame; frames that the parser remembers were overwritten long ago */
-            memset(av1->ref_frame_map, 0xff, sizeof av1->ref_frame_map);
-    }
-
-    return BZI_DRIVER(s->session->device, s->err, cuvidDecodePicture, flight->decoder->handle, parameters);
-}
-
-/* Takes the first picture of the access unit as the sample, as software does. */
+/* Takes the first picture of the access unit as the sample, as software does, and gives it to the decoder. Says
+ * BZNA_AGAIN if there is no free surface. */
 static int CUDAAPI bzi_parser_on_picture(void *user, CUVIDPICPARAMS *parameters)
 {
     bzi_parser *parser = user;
     bzi_submission *s = parser->submission;
+    CUVIDAV1PICPARAMS *av1 = &parameters->CodecSpecific.av1;
+    bzi_flight *flight;
+    int is_av1;
 
-    if (s && s->result == BZNA_OK && !s->queued) {
-        s->result = bzi_submission_decode(s, &parser->parsed, parameters);
-        s->queued = s->result == BZNA_OK;
+    if (!s || s->result != BZNA_OK || s->queued)
+        return s && s->queued;
+
+    flight = &s->flight;
+    is_av1 = s->want.codec == BZNA_CODEC_AV1;
+    if (!bzi_nvdec_serves(flight->decoder, &s->want, &parser->parsed))
+        s->result = BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture without parameter sets");
+    else if (parameters->field_pic_flag)
+        s->result = BZI_FAIL(s->err, BZNA_E_CODEC, "the picture is interlaced");
+    else if (is_av1 && av1->apply_grain)
+        s->result = BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
+    else if ((flight->surface = bzi_nvdec_free_surface(s->session->device, flight->decoder)) == BZI_LIMIT_SURFACES)
+        s->result = BZNA_AGAIN;
+    else {
+        parameters->CurrPicIdx = (int)flight->surface;
+        if (is_av1) {
+            av1->decodePicIdx = (int)flight->surface;
+            if (av1->frame_type == 0)   /* a key frame; frames that the parser remembers were overwritten long ago */
+                memset(av1->ref_frame_map, 0xff, sizeof av1->ref_frame_map);
+        }
+        s->result = BZI_DRIVER(s->session->device, s->err, cuvidDecodePicture, flight->decoder->handle, parameters);
     }
-    return s && s->queued;
+    s->queued = s->result == BZNA_OK;
+    return (int)s->queued;
 }
 
 static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
@@ -16027,8 +15974,7 @@ static bzna_status bzi_session_offer(bzi_session *session, const bzi_nvdec_pictu
     submission->want = bzi_nvdec_format_of(coded);
     submission->err = err;
 
-    /* The sequence callback looks for it again. If it were busy there, the parser, which has seen the picture, would be
-     * lost. */
+    /* The sequence callback looks for it again. If it were busy there, the parser would be lost. */
     submission->flight.decoder = bzi_nvdec_cache_find(&session->decoders, &submission->want);
     if (!submission->flight.decoder)
         return BZNA_AGAIN;
@@ -16115,8 +16061,8 @@ static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
     flight->decoder->busy &= ~(1u << flight->surface);
 }
 
-/* Asks NVDEC for the status of a picture until it is no longer in progress, for so long at most. *out: Invalid if there
- * is none, as of AV1 and with old drivers. */
+/* Asks NVDEC for the status of a picture until it is no longer in progress, or so long. *out: Invalid if there is none,
+ * as of AV1 and with old drivers. */
 static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *flight, uint64_t limit_ns,
                                    cuvidDecodeStatus *out, bzna_error *err)
 {
@@ -16141,9 +16087,9 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
     return BZNA_OK;
 }
 
-/* Decides about a mapped picture. decoded: its status, or Invalid if that was not asked for. Returns E_DECODE if the
- * picture is damaged, E_DEVICE if the driver does not report that. If the same bytes were sound before, only the first
- * picture of a flush is asked about, since a call may hold the context's lock for long. */
+/* Decides about a mapped picture. decoded: its status, or Invalid if that was not asked for. Returns E_DECODE if it is
+ * damaged, E_DEVICE if the driver does not tell. Of bytes that were sound before, only the first picture of a flush is
+ * asked about, since a call may hold the context's lock for long. */
 static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, cuvidDecodeStatus decoded,
                                      bzna_error *err)
 {
@@ -16249,11 +16195,10 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 /* ==== 61. NVDEC: self-check =========================================================================================
  * Calls: rooms 2, 7, 9, 20-21, 53-54, 56-60.
  *
- * The first picture of a kind, which is a codec, a chroma format and a depth, is decoded by NVDEC and by the CPU, and
- * the two are compared: by bits, but for JPEG, whose decoders round in different ways. The kernel that reads the
- * surface is tried on the same picture.
+ * The first picture of a kind is decoded by NVDEC and by the CPU, and the two are compared: by bits, but for JPEG,
+ * whose decoders round differently. The kernel is tried on the same picture.
  *
- *   - A kind of which NVDEC makes other pixels is decoded in software from then on, and the log says so.
+ *   - If NVDEC makes other pixels, the kind is decoded in software from then on, and the log says so.
  *   - If only the kernel is wrong, the device is lost.
  *   - A picture is mapped only once NVDEC reports that it is done, as nobody could end a call that waits in vain. If
  *     NVDEC never reports it, nothing more is asked of it in this process. For AV1 it reports nothing, so the call
