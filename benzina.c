@@ -2246,7 +2246,7 @@ static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *
  *     held          extent.data, source.held    the caller                 bzi_source_open_user (bzna_source.memory);
  *                                                                          bzi_reading_begin sets extent.data
  *     held          extent.data                 the provider               its row's `locate`
- *     read          sample.bytes                whoever reads: a buffer    bzi_reading_read, bzi_reading_view
+ *     read          sample.bytes                whoever reads: a buffer    bzi_reading_read
  *     fetched       sample.bytes                whoever reads: a buffer    bzi_reading_fetch: they have no place */
 
 /* --- Files --- */
@@ -9013,7 +9013,7 @@ static int bzi_folder_number_order(const void *left, const void *right)
     return order ? order : strcmp(a, b);
 }
 
-/* Names the classes, in their order: the folders that a walk has found after the root, or those that the caller names.
+/* Names the classes, in their order: those that the caller gives, or the folders that a walk has found after the root.
  */
 static bzna_status bzi_folder_name_classes(bzi_container *c, const bzi_walk *walk, const bzna_dataset_config *config,
                                            bzna_error *err)
@@ -9151,8 +9151,7 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzi_walk *wal
     return c->count ? BZNA_OK : bzi_folder_fail_empty(c, "", "none of its class folders has picture files", err);
 }
 
-/* Finds the samples, in the root or in class folders. The path is kept absolute, since the working folder may change.
- */
+/* Finds the samples, in the root or in class folders. The path is kept absolute: the working folder may change. */
 static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
@@ -9585,54 +9584,22 @@ typedef struct bzi_tar_build {
     uint64_t       member_count;
     uint64_t       count;             /* of samples */
     uint64_t       file_count;        /* files that were seen, of samples or not */
-    uint32_t       last_field;        /* number of the field of the member added last */
+    uint32_t       last_field;        /* of the member added last: the next one mostly has the field after it */
     bzi_field      fields[BZI_LIMIT_FIELDS + 1];            /* c->field_count of them; the last is for the key */
     bzi_tar_walk   walk;              /* over the tar's headers */
 } bzi_tar_build;
 
-/* Sets last_field to the number of the member's field. A new one is added; the last extension of its name tells its
- * kind. Pre: the name has fewer than BZNA_NAME_MAX bytes. */
-static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_file *file, uint64_t key_size, bzna_error *err)
-{
-    bzi_container *c = b->c;
-    char name[BZNA_NAME_MAX] = "";
-    const char *dot, *extension;
-    uint32_t kind;
-
-    for (uint64_t i = key_size + 1; i < file->name.size; i++)
-        name[i - key_size - 1] = bzi_lower((char)file->name.data[i]);
-
-    for (uint32_t i = 0; i < c->field_count; i++) {
-        b->last_field = (b->last_field + 1) % c->field_count;
-        if (!strcmp(b->fields[b->last_field].name, name))
-            return BZNA_OK;
-    }
-
-    if (c->field_count == BZI_LIMIT_FIELDS) {
-        bzi_text_printable(name);
-        return BZI_FAIL_AT(err, BZNA_E_LIMIT, file->offset - BZI_TAR_BLOCK,
-                           "the member has the field \"%s\", which is one too many: the field is what follows the "
-                           "first dot of a name, and a tar has at most %u fields", name, BZI_LIMIT_FIELDS);
-    }
-
-    dot = strrchr(name, '.');
-    extension = dot ? dot + 1 : name;
-    kind = bzi_word_is_in(extension, " cls cls2 index inx id ") ? BZNA_FIELD_INTEGER :
-           bzi_word_is_in(extension, " txt text transcript name ") ? BZNA_FIELD_TEXT :      /* "name" always is text */
-           bzi_word_is_in(extension, " jpg jpeg jpe jfif png webp ") || bzi_own_has_extension(c->host, extension) ?
-               BZNA_FIELD_IMAGE : BZNA_FIELD_BYTES;
-    b->last_field = c->field_count;
-    bzi_container_add_field(c, b->fields, kind, 1, name);
-    return BZNA_OK;
-}
-
-/* Adds a file to the last sample if it has the same key, else to a new sample. Files of no sample are skipped. */
+/* Adds a file to the last sample if it has the same key, else to a new sample. Files of no sample are skipped. A field
+ * that is met for the first time is added; the last extension of its name tells its kind. */
 static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_file *file, bzna_error *err)
 {
-    const bzi_memory *memory = &b->c->host->memory;
+    bzi_container *c = b->c;
+    const bzi_memory *memory = &c->host->memory;
     const uint64_t key_size = bzi_tar_key_size(file->name);
     bzi_tar_member member = { file->offset, (uint32_t)file->size, (uint16_t)(file->size >> 32), 0 };
     const uint32_t first = (uint32_t)b->member_count;
+    char name[BZNA_NAME_MAX] = "";
+    uint32_t k;
     int is_new;
 
     b->file_count++;
@@ -9640,8 +9607,31 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_file *file, bzna_
         return BZNA_OK;
     if (b->member_count == UINT32_MAX || file->size >> 48)
         return BZI_FAIL_AT(err, BZNA_E_LIMIT, file->offset, "a tar has at most 2^32 - 1 members, of 2^48 bytes");
-    if (bzi_tar_number_field(b, file, key_size, err) != BZNA_OK)
-        return err->status;
+
+    for (uint64_t i = key_size + 1; i < file->name.size; i++)
+        name[i - key_size - 1] = bzi_lower((char)file->name.data[i]);
+    for (k = 0; k < c->field_count; k++) {
+        b->last_field = (b->last_field + 1) % c->field_count;
+        if (!strcmp(b->fields[b->last_field].name, name))
+            break;
+    }
+    if (k == c->field_count) {
+        const char *const dot = strrchr(name, '.'), *const extension = dot ? dot + 1 : name;
+        const uint32_t kind =
+            bzi_word_is_in(extension, " cls cls2 index inx id ") ? BZNA_FIELD_INTEGER :
+            bzi_word_is_in(extension, " txt text transcript name ") ? BZNA_FIELD_TEXT :     /* "name" always is text */
+            bzi_word_is_in(extension, " jpg jpeg jpe jfif png webp ") || bzi_own_has_extension(c->host, extension) ?
+                BZNA_FIELD_IMAGE : BZNA_FIELD_BYTES;
+
+        if (k == BZI_LIMIT_FIELDS) {
+            bzi_text_printable(name);
+            return BZI_FAIL_AT(err, BZNA_E_LIMIT, file->offset - BZI_TAR_BLOCK,
+                               "the member has the field \"%s\", which is one too many: the field is what follows the "
+                               "first dot of a name, and a tar has at most %u fields", name, BZI_LIMIT_FIELDS);
+        }
+        b->last_field = k;
+        bzi_container_add_field(c, b->fields, kind, 1, name);
+    }
 
     member.field = (uint16_t)b->last_field;
     is_new = key_size != b->key_size || memcmp(file->name.data, b->key, (size_t)key_size);
@@ -10233,9 +10223,8 @@ static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t num
 enum { BZI_BY_LOCATE, BZI_BY_READ, BZI_BY_UNPACK };
 
 /* Calls one of the caller's functions for a value, and judges what it returned: E_IO may be tried again, E_NOT_FOUND
- * says that the sample has no such value, and a status that no sample has is E_CALLBACK. The size of a value that is
- * read or unpacked is checked; the value is written to value->data if it fits, unless place->data says where it lies.
- */
+ * says that the sample has no such value, and a status that no sample has is E_CALLBACK. A size that is read or
+ * unpacked is checked; the value is written to value->data if it fits, unless place->data says where it lies. */
 static bzna_status bzi_provider_call(const bzi_provider *own, int function, const bzi_sample *sample, uint32_t number,
                                      const bzi_value *value, bzna_place *place, bzna_error *err)
 {
@@ -10626,25 +10615,22 @@ static bzna_status bzi_container_become(bzi_container *c, const bzi_container_op
     return BZNA_OK;
 }
 
-/* Finds the row for a file by its first bytes, or by the name that the caller gives if no row recognizes them, and has
- * it open the file. If no row takes the file, says what it is, if that can be told. */
+/* Finds the row for a file by its first bytes, and has it open the file. If no row takes the file, says what it is, if
+ * that can be told. */
 static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     uint8_t bytes[BZI_PROBE_BYTES] = { 0 };
     const bzi_span head = { bytes, bzi_min(c->source.size, sizeof bytes) };
     bzna_status status = BZI_DECLINED;
-    int is_known = 0;
 
     if (head.size == 0)
         return BZI_FAIL(err, BZNA_E_FORMAT, "the file is empty");
     if (bzi_source_read(&c->source, 0, bytes, head.size, err) != BZNA_OK)
         return err->status;
 
-    for (size_t i = 0; i < BZI_LENGTH(bzi_containers); i++)
-        is_known |= bzi_containers[i]->probe(head);
     for (size_t i = 0; status == BZI_DECLINED && i < BZI_LENGTH(bzi_containers); i++) {
         const bzi_container_ops *ops = bzi_containers[i];
-        if (config->format ? !strcmp(config->format, ops->name) && (ops->probe(head) || !is_known) : ops->probe(head))
+        if (ops->probe(head) && (!config->format || !strcmp(config->format, ops->name)))
             status = bzi_container_become(c, ops, config, err);
     }
     if (status != BZI_DECLINED)
@@ -11064,8 +11050,6 @@ struct bzna_dataset {
     bzi_part   parts[];               /* in the order of the data set */
 };
 
-static uint64_t bzi_dataset_bytes(uint32_t parts) { return sizeof(bzna_dataset) + parts * sizeof(bzi_part); }
-
 static void bzi_dataset_retain(bzna_dataset *dataset) { atomic_fetch_add(&dataset->references, 1); }
 
 static void bzi_dataset_drop(bzna_dataset *dataset)
@@ -11077,14 +11061,14 @@ static void bzi_dataset_drop(bzna_dataset *dataset)
 
     for (uint32_t i = 0; i < dataset->part_count; i++)
         bzi_container_drop(dataset->parts[i].container);
-    bzi_release(&host->memory, dataset, bzi_dataset_bytes(dataset->part_room), 1);
+    bzi_release(&host->memory, dataset, sizeof *dataset + dataset->part_room * sizeof *dataset->parts, 1);
     bzi_host_drop(host);
 }
 
 /* Makes a data set without parts, with room for `parts` of them. */
 static bzna_status bzi_dataset_make(bzi_host *host, uint32_t parts, bzna_dataset **out, bzna_error *err)
 {
-    bzna_dataset *dataset = bzi_alloc_zero(&host->memory, bzi_dataset_bytes(parts), 1);
+    bzna_dataset *dataset = bzi_alloc_zero(&host->memory, sizeof *dataset + parts * sizeof *dataset->parts, 1);
 
     if (!dataset)
         return bzi_fail_memory(err, "a data set");
@@ -11506,12 +11490,6 @@ static void bzi_random_aim(bzna_random *random, uint64_t sample, uint32_t purpos
     random->counter[0] = (uint32_t)sample;
     random->counter[1] = (uint32_t)(sample >> 32);
     random->counter[2] = purpose;
-}
-
-static void bzi_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t purpose)
-{
-    bzi_random_begin(random, seed, epoch);
-    bzi_random_aim(random, sample, purpose);
 }
 
 /* Turns a sample's stream into that of another view or another occurrence of it in the epoch. View 0 of occurrence 0
@@ -13660,20 +13638,20 @@ static int bzi_is_filled(const uint8_t *data, uint64_t size, uint32_t fill)
     return size == 0;
 }
 
-/* Returns 1 if pixels may never have been written: if, in each eighth row or the last one, four bytes side by side are
- * as memory was filled, or fewer at the ends of four rows. Smaller parts are not found. libavcodec leaves out these
- * without a report:
+/* Returns 1 if pixels may never have been written: if four bytes side by side are as memory was filled
+ * (BZI_FILL_FIRST), or fewer at the ends of four rows. Only each eighth row and the last one are looked at, so smaller
+ * parts are not found. libavcodec leaves out these without a report:
  *   - the last rows of a PNG, unless it is interlaced: then it fills them in.
  *   - blocks of 16x16 pixels or more of an H.265 picture whose slices end early. Where the next slice goes on, its
  *     filter changes three pixels at the edges of such a block, and 13 rows of 13 pixels are left. */
-static int bzi_area_may_lack(const bzi_area *area, uint32_t fill)
+static int bzi_area_may_lack(const bzi_area *area)
 {
     for (uint64_t y = 0; y < area->rows; y++)
         for (uint64_t x = 0; x < area->width && (y % 8 == 0 || y + 1 == area->rows); x += 4) {
             const uint64_t width = bzi_min(area->width - x, 4), end = width < 4 ? bzi_min(area->rows, y + 4) : y + 1;
             uint64_t row = y;
 
-            while (row < end && bzi_is_filled(area->data + (int64_t)row * area->pitch + x, width, fill))
+            while (row < end && bzi_is_filled(area->data + (int64_t)row * area->pitch + x, width, BZI_FILL_FIRST))
                 row++;
             if (row == end)
                 return 1;
@@ -13784,7 +13762,7 @@ static int bzi_software_frame(bzi_software *software, AVCodecContext *codec)
     if (result < 0)
         return result;
     first = bzi_frame_area(b, 0);
-    if (!bzi_area_may_lack(&first, BZI_FILL_FIRST))
+    if (!bzi_area_may_lack(&first))
         return result;
 
     av_frame_unref(a);
@@ -14238,7 +14216,7 @@ static bzna_status bzi_software_own(bzi_software *software, const bzna_image *im
                 BZI_FAIL(err, BZNA_E_DECODE, "decode has not written all pixels");
                 return bzi_own_fail(own, image->codec - BZNA_CODEC_OWN, "decode", BZNA_E_DECODE, 0, err);
             }
-            lacks = lacks || bzi_area_may_lack(&first, BZI_FILL_FIRST);
+            lacks = lacks || bzi_area_may_lack(&first);
         }
     }
     bzi_own_planes(&frame, format, buffer->data + frame.size, picture);
@@ -15844,8 +15822,7 @@ static bzna_status bzi_session_accepts(bzi_session *session, const bzi_nvdec_pic
 
 /* --- Parsers --- */
 
-/* NVIDIA's parser has read parameter sets: finds the decoder for them. Returns its number of surfaces, or 0 on failure.
- */
+/* NVIDIA's parser has read parameter sets: finds the decoder for them. Returns its surfaces, or 0 on failure. */
 static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
 {
     bzi_parser *parser = user;
@@ -16246,8 +16223,8 @@ static bzna_status bzi_check_compare(const bzna_picture *made, const bzna_pictur
 
     for (int i = 0; i < 3 && right->plane[i]; i++) {
         const uint32_t shift_x = i ? right->chroma_shift_x : 0, shift_y = i ? right->chroma_shift_y : 0;
-        const uint32_t width = (right->frame_width + shift_x) >> shift_x;
-        const uint32_t height = (right->frame_height + shift_y) >> shift_y;
+        const uint32_t width = bzi_subsampled(right->frame_width, shift_x);
+        const uint32_t height = bzi_subsampled(right->frame_height, shift_y);
 
         count += (uint64_t)width * height;
         for (uint32_t y = 0; y < height; y++)
@@ -16277,8 +16254,7 @@ static bzna_status bzi_check_try(bzi_session *session, const bzi_nvdec_picture *
     bzna_status status;
 
     session->waits = 1;
-    status = bzi_session_submit(session, coded, NULL, err);
-    if (status == BZNA_OK)
+    if ((status = bzi_session_submit(session, coded, NULL, err)) == BZNA_OK)
         status = bzi_session_map(session, &flight, err);
     session->waits = 0;
 
@@ -22722,8 +22698,10 @@ BZNA_API bzna_status bzna_image_inspect(const bzna_image *image, bzna_codec_shap
 
 BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t purpose)
 {
-    if (random)
-        bzi_random_init(random, seed, epoch, sample, purpose);
+    if (!random)
+        return;
+    bzi_random_begin(random, seed, epoch);
+    bzi_random_aim(random, sample, purpose);
 }
 
 BZNA_API uint32_t bzna_random_u32(bzna_random *random) { return bzi_random_u32(random); }
