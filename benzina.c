@@ -14687,10 +14687,10 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
             return err->status;
         status = BZI_DRIVER(device, err, cuCtxGetDevice, &device->handle);
         bzi_device_leave(device);
-        if (status == BZNA_OK && wanted.kind == BZNA_DEVICE_CUDA && device->handle != ordinal)  /* it is its ordinal */
+        if (status == BZNA_OK && wanted.kind == BZNA_DEVICE_CUDA && device->handle != ordinal)
             return BZI_MISUSE(err, "the CUDA context belongs to device %d, but device %d was requested",
                               device->handle, ordinal);
-        device->info.device.ordinal = device->handle;
+        device->info.device.ordinal = device->handle;       /* a CUdevice is its ordinal */
         return status;
     }
 
