@@ -183,8 +183,6 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_NAME_BYTES     65536u          /* bytes of a sample's file name */
 #define BZI_LIMIT_PATH_BYTES     4096u           /* bytes of a path with its NUL: Linux's own limit */
 
-#define BZI_LIMIT_EXIF_PARTS     32u             /* segments of a JPEG with EXIF data, of 64 kB each; most have one */
-
 /* scans of one picture: encoders make about 10, and each is a pass over the picture */
 #define BZI_LIMIT_JPEG_SCANS     500u
 /* bytes of the coefficients that a decoder of progressive JPEGs keeps, 2 bytes each: 175 megapixels in 4:2:0 */
@@ -1609,6 +1607,9 @@ static void bzi_os_callback_begin(void)
 
 static void bzi_os_callback_end(void) { bzi_os_in_callback--; }
 
+/* Runs a statement that calls one. */
+#define BZI_CALLBACK(...) (bzi_os_callback_begin(), (void)(__VA_ARGS__), bzi_os_callback_end())
+
 
 /* ==== 8. Memory =====================================================================================================
  * Calls: rooms 2, 7.
@@ -1630,9 +1631,7 @@ static void *bzi_alloc(const bzi_memory *memory, uint64_t count, uint64_t size, 
     if (!bzi_mul(count, size, &bytes) || bytes > PTRDIFF_MAX)
         return NULL;
 
-    bzi_os_callback_begin();
-    p = memory->allocator.alloc(memory->allocator.user, bytes ? (size_t)bytes : 1, align);
-    bzi_os_callback_end();
+    BZI_CALLBACK(p = memory->allocator.alloc(memory->allocator.user, bytes ? (size_t)bytes : 1, align));
 
     return p;
 }
@@ -1654,9 +1653,7 @@ static void bzi_release(const bzi_memory *memory, void *ptr, uint64_t count, uin
     if (!ptr)
         return;
 
-    bzi_os_callback_begin();
-    memory->allocator.release(memory->allocator.user, ptr, bytes ? bytes : 1);
-    bzi_os_callback_end();
+    BZI_CALLBACK(memory->allocator.release(memory->allocator.user, ptr, bytes ? bytes : 1));
 }
 
 /* A growing array, of bytes or of elements. */
@@ -2051,10 +2048,8 @@ static void bzi_host_drop(bzi_host *host)
 
         for (uint32_t i = 0; i < host->own_codec_count; i++) {
             const bzna_codec *codec = &host->own_codecs[i].c;
-            bzi_os_callback_begin();
             if (codec->close)
-                codec->close(codec->user);
-            bzi_os_callback_end();
+                BZI_CALLBACK(codec->close(codec->user));
         }
         bzi_release(&memory, host->own_codecs, BZI_LIMIT_OWN_CODECS, sizeof *host->own_codecs);
         bzi_os_mutex_free(&host->log_mutex);
@@ -2096,9 +2091,8 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
 /* Calls the user's function. Pre: no lock is held. */
 static void bzi_log_call(bzi_host *host, const bzi_log_entry *entry)
 {
-    bzi_os_callback_begin();
-    (host->log)(host->log_user, entry->level, entry->code, entry->message);      /* <tgmath.h> has a macro log() */
-    bzi_os_callback_end();
+    /* <tgmath.h> has a macro log() */
+    BZI_CALLBACK((host->log)(host->log_user, entry->level, entry->code, entry->message));
 }
 
 /* Logs a message; any thread may call it. The message is queued until the caller's next call, unless the user wants
@@ -2337,9 +2331,7 @@ static void bzi_source_close(bzi_source *source)
     source->path = NULL;
 
     if (source->callbacks.close) {
-        bzi_os_callback_begin();
-        source->callbacks.close(source->callbacks.user);
-        bzi_os_callback_end();
+        BZI_CALLBACK(source->callbacks.close(source->callbacks.user));
     }
 }
 
@@ -2374,9 +2366,7 @@ static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *c
 {
     int64_t size;
 
-    bzi_os_callback_begin();
-    size = callbacks->size(callbacks->user);
-    bzi_os_callback_end();
+    BZI_CALLBACK(size = callbacks->size(callbacks->user));
     if (size < 0)
         return BZI_FAIL_BY(err, BZNA_E_IO, size, "the source's size callback failed with %lld", (long long)size);
     source->callbacks = *callbacks;
@@ -2422,9 +2412,7 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
 
     while (done < size) {
         int64_t n;
-        bzi_os_callback_begin();
-        n = bzi_source_read_some(source, offset + done, p + done, size - done);
-        bzi_os_callback_end();
+        BZI_CALLBACK(n = bzi_source_read_some(source, offset + done, p + done, size - done));
         if (n <= 0)
             return bzi_source_fail(source, n, offset + done, size - done, err);
         if (n == INT64_MAX)
@@ -2461,17 +2449,12 @@ typedef struct bzi_window {
     const bzi_source *source;         /* what is read */
     const bzi_memory *memory;         /* for bytes */
     const uint8_t    *held;           /* all that is walked over, from `at` on; or NULL: it is read */
-    uint8_t          *room;           /* BZI_WINDOW_ROOM bytes of the caller's, for reads that fit; or NULL */
-    uint64_t          end;            /* with room: the offset in the source at which the walk ends */
-    bzi_buffer        bytes;          /* for reads that do not fit into room */
-    uint8_t          *read;           /* the bytes read last, in room or in bytes */
+    bzi_buffer        bytes;          /* the bytes read last */
     uint64_t          at;             /* their offset in the source */
     uint64_t          size;           /* how many they are */
 } bzi_window;
 
 #define BZI_WINDOW_READ      4096u    /* bytes read after a seek: a page */
-#define BZI_WINDOW_FIRST     512u     /* bytes read first where there is room: enough for one sample */
-#define BZI_WINDOW_ROOM      8192u    /* the boxes after a coded picture: a rest that fits is read whole */
 #define BZI_WINDOW_READ_MOST 65536u   /* the most read at once, where a walk looks at nearly all bytes */
 
 /* Gives size bytes at offset as memory. While offsets follow closely, each read is twice as long, so that small steps
@@ -2481,33 +2464,19 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
 {
     uint64_t end = window->at + window->size, n = BZI_WINDOW_READ;
 
-    if (window->held) {
-        *view = window->held + (offset - window->at);
-        return BZNA_OK;
-    }
-    if (window->source->held) {
-        *view = window->source->held + offset;
-        return BZNA_OK;
-    }
-    if (offset < window->at || offset + size > end) {
-        if (window->room && !window->size)
-            n = BZI_WINDOW_FIRST;
-        else if (window->room)
-            n = window->end - offset <= BZI_WINDOW_ROOM ? window->end - offset : BZI_WINDOW_READ;
-        else if (offset >= window->at && offset <= end + window->size && window->size)
+    if (!window->held && (offset < window->at || offset + size > end)) {
+        if (offset >= window->at && offset <= end + window->size && window->size)
             n = bzi_min(2 * window->size, BZI_WINDOW_READ_MOST);
-        n = bzi_min(size > n ? size : n, window->source->size - offset);
+        n = bzi_min(bzi_max(size, n), window->source->size - offset);
         window->size = 0;
-        window->read = n <= BZI_WINDOW_ROOM ? window->room : NULL;
-        if (!window->read && !bzi_buffer_reserve(window->memory, &window->bytes, n, 0))
+        if (!bzi_buffer_reserve(window->memory, &window->bytes, n, 0))
             return bzi_fail_memory(err, "the bytes of a source");
-        window->read = window->read ? window->read : window->bytes.data;
-        if (bzi_source_read(window->source, offset, window->read, n, err) != BZNA_OK)
+        if (bzi_source_read(window->source, offset, window->bytes.data, n, err) != BZNA_OK)
             return err->status;
         window->at = offset;
         window->size = n;
     }
-    *view = window->read + (offset - window->at);
+    *view = (window->held ? window->held : window->bytes.data) + (offset - window->at);
     return BZNA_OK;
 }
 
@@ -2516,7 +2485,7 @@ static bzna_status bzi_window_copy(const bzi_window *window, uint64_t offset, vo
 {
     if (offset < window->at || offset + size > window->at + window->size)
         return bzi_source_read(window->source, offset, dst, size, err);
-    bzi_copy(dst, window->read + (offset - window->at), size);
+    bzi_copy(dst, window->bytes.data + (offset - window->at), size);
     return BZNA_OK;
 }
 
@@ -3128,6 +3097,7 @@ static uint32_t bzi_bits_ue(bzi_bits *b)
     return ((1u << zeros) - 1) + bzi_bits_u(b, zeros);
 }
 
+/* Skips numbers, unsigned or signed ones, which are as long. */
 static void bzi_bits_skip_ue(bzi_bits *b, uint32_t count)
 {
     while (count--)
@@ -3563,13 +3533,9 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
     if (poc == 0) {
         order_bits = bzi_bits_ue(b) + 4;
     } else if (poc == 1) {
-        uint32_t n;
         bzi_bits_1(b);
-        bzi_bits_se(b);
-        bzi_bits_se(b);
-        n = bzi_bits_ue(b);
-        for (uint32_t i = 0; i < n && i < 256 && !b->overrun; i++)
-            bzi_bits_se(b);
+        bzi_bits_skip_ue(b, 2);
+        bzi_bits_skip_ue(b, bzi_min32(bzi_bits_ue(b), 256));
     }
 
     bzi_bits_ue(b);                                         /* reference frames */
@@ -3611,19 +3577,9 @@ static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps)
 /* H.265 7.3.4: skips the scaling lists. */
 static void bzi_sps_h265_scaling_lists(bzi_bits *b)
 {
-    for (int size = 0; size < 4; size++) {
-        for (int matrix = 0; matrix < 6 && !b->overrun; matrix += size == 3 ? 3 : 1) {
-            if (!bzi_bits_1(b)) {
-                bzi_bits_ue(b);
-            } else {
-                int count = size == 0 ? 16 : 64;
-                if (size > 1)
-                    bzi_bits_se(b);
-                while (count-- && !b->overrun)
-                    bzi_bits_se(b);
-            }
-        }
-    }
+    for (int size = 0; size < 4; size++)
+        for (int matrix = 0; matrix < 6 && !b->overrun; matrix += size == 3 ? 3 : 1)
+            bzi_bits_skip_ue(b, !bzi_bits_1(b) ? 1 : size == 0 ? 16 : size == 1 ? 64 : 65);
 }
 
 /* H.265 7.3.7: skips a reference picture set. counts[i] is NumDeltaPocs of set i. Returns that of this set. */
@@ -3965,104 +3921,68 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 
 /* --- EXIF, XMP --- */
 
-/* EXIF data. A JPEG may have them in several segments, which PIL puts together. */
+/* EXIF data. */
 typedef struct bzi_exif {
-    const bzi_span *parts;
-    uint32_t        count;            /* of parts */
-    uint32_t        is_big;           /* 1: big-endian */
-    uint64_t        begin;            /* where TIFF's header lies, behind names; all places count from there */
-    uint64_t        size;             /* bytes from there to the end */
+    bzi_span tiff;                    /* from TIFF's header on, from which all places count */
+    uint32_t is_big;                  /* 1: big-endian */
 } bzi_exif;
 
 /* Returns a number, or 0 if it goes past the end. */
 static uint64_t bzi_exif_number(const bzi_exif *exif, uint64_t at, uint32_t bytes)
 {
-    const bzi_span *part = exif->parts;
     uint64_t value = 0;
 
-    if (at > exif->size || bytes > exif->size - at)
+    if (at > exif->tiff.size || bytes > exif->tiff.size - at)
         return 0;
-
-    at += exif->begin;
-    for (uint32_t i = 0; i < bytes; i++) {
-        for (; at >= part->size; part++)
-            at -= part->size;
-        value = exif->is_big ? value << 8 | part->data[at++] : value | (uint64_t)part->data[at++] << 8 * i;
-    }
+    for (uint32_t i = 0; i < bytes; i++)
+        value |= (uint64_t)exif->tiff.data[at + i] << 8 * (exif->is_big ? bytes - 1 - i : i);
     return value;
-}
-
-/* Returns the first value of a tag. Negative whole numbers come as large ones. */
-static double bzi_exif_value(const bzi_exif *exif, uint64_t at, uint32_t type, uint32_t bytes)
-{
-    enum { RATIONAL = 5, SRATIONAL = 10, FLOAT = 11, DOUBLE = 12 };
-    const uint64_t bits = bzi_exif_number(exif, at, bytes);
-    const uint32_t first = (uint32_t)bzi_exif_number(exif, at, 4), second = (uint32_t)bzi_exif_number(exif, at + 4, 4);
-    float single;
-    double value;
-
-    switch (type) {
-    case RATIONAL: return second ? (double)first / second : 0;
-    case SRATIONAL: return second ? (double)(int32_t)first / (int32_t)second : 0;
-    case FLOAT: memcpy(&single, &first, sizeof single); return (double)single;
-    case DOUBLE: memcpy(&value, &bits, sizeof value); return value;
-    }
-    return (double)bits;
 }
 
 /* Finds the first directory of EXIF data, behind their name, which some programs write twice. Returns 0 if the data do
  * not begin as TIFF with 32-bit offsets does. Some programs write TIFF's 42 in the wrong order. */
 static uint64_t bzi_exif_directory(bzi_exif *exif)
 {
-    enum { EXIF = 0x45786966, II = 0x4949, MM = 0x4d4d };
-    uint64_t order;
+    uint64_t magic;
 
-    exif->is_big = 1;
-    for (uint32_t i = 0; i < exif->count; i++)
-        exif->size += exif->parts[i].size;
-    for (; exif->size >= 6 && bzi_exif_number(exif, 0, 6) == (uint64_t)EXIF << 16; exif->size -= 6)
-        exif->begin += 6;
-
-    order = bzi_exif_number(exif, 0, 2);
-    if (exif->size < 8 || (order != II && order != MM) ||
-        (bzi_exif_number(exif, 2, 2) != 42 && bzi_exif_number(exif, 2, 2) != 42 << 8))
-        return 0;
-    exif->is_big = order == MM;
-    return bzi_exif_number(exif, 4, 4);
+    while (bzi_span_begins(exif->tiff, "Exif\0", 6))
+        exif->tiff = bzi_span_skip(exif->tiff, 6);
+    exif->is_big = (uint32_t)bzi_span_begins(exif->tiff, "MM", 2);
+    magic = bzi_exif_number(exif, 2, 2);
+    return (exif->is_big || bzi_span_begins(exif->tiff, "II", 2)) && (magic == 42 || magic == 42 << 8) ?
+               bzi_exif_number(exif, 4, 4) : 0;
 }
 
-/* Returns the orientation in EXIF data, 1 to 8, or 0 if they have none. What it may be is what PIL takes: a number of
- * any type, which counts as 1 if it is out of range, and so do bytes and text. A tag whose values go past the end ends
- * the directory, or is skipped if no file of this size could have them. */
-static uint32_t bzi_exif_orientation(const bzi_span *parts, uint32_t part_count)
+/* Returns the orientation in EXIF data, 1 to 8, or 0 if they have none. What it may be is what PIL takes: a whole
+ * number of any type, which counts as 1 if it is out of range, and so does anything else. A tag whose values go past
+ * the end ends the directory, or is skipped if no file of this size could have them. */
+static uint32_t bzi_exif_orientation(bzi_span data)
 {
-    enum { ORIENTATION = 0x0112, BYTE = 1, ASCII = 2, UNDEFINED = 7 };
+    enum { ORIENTATION = 0x0112 };
     /* of a value, by its type; 0: PIL does not know the type */
     static const uint8_t sizes[] = { 0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8 };
-    bzi_exif exif = { .parts = parts, .count = part_count };
+    const uint32_t whole = 1u << 3 | 1u << 4 | 1u << 6 | 1u << 8 | 1u << 9 | 1u << 13 | 1u << 16;     /* such types */
+    bzi_exif exif = { data, 0 };
     const uint64_t directory = bzi_exif_directory(&exif), count = bzi_exif_number(&exif, directory, 2);
     uint64_t taken = 0;
 
-    for (uint64_t i = 0, at = directory + 2; directory && i < count && at + 12 <= exif.size; i++, at += 12) {
+    for (uint64_t i = 0, at = directory + 2; directory && i < count && at + 12 <= exif.tiff.size; i++, at += 12) {
         const uint32_t type = (uint32_t)bzi_exif_number(&exif, at + 2, 2);
         const uint32_t bytes = type < sizeof sizes ? sizes[type] : 0;
         const uint64_t size = bzi_exif_number(&exif, at + 4, 4) * bytes;
         const uint64_t place = size > 4 ? bzi_exif_number(&exif, at + 8, 4) : at + 8;
-        double value;
+        uint64_t value;
 
         taken += size > 4 ? size : 0;
-        if (!size || (size > 4 && taken > exif.size))
+        if (!size || (size > 4 && taken > exif.tiff.size))
             continue;
-        if (place > exif.size || size > exif.size - place)
+        if (place > exif.tiff.size || size > exif.tiff.size - place)
             break;
         if (bzi_exif_number(&exif, at, 2) != ORIENTATION)
             continue;
 
-        value = bzi_exif_value(&exif, place, type, bytes);
-        for (uint32_t number = 2; number <= 8 && type != BYTE && type != ASCII && type != UNDEFINED; number++)
-            if (value == number)
-                return number;
-        return 1;
+        value = bzi_exif_number(&exif, place, bytes);
+        return (whole >> type & 1) && value >= 1 && value <= 8 ? (uint32_t)value : 1;
     }
     return 0;
 }
@@ -4146,8 +4066,7 @@ typedef struct bzi_jpeg {
     uint32_t           jfif;          /* JFIF's marker is there */
     uint32_t           adobe;         /* the transform in Adobe's marker; UINT32_MAX: there is no such marker */
     uint32_t           xmp_orientation; /* XMP's; 0: not stated */
-    uint32_t           exif_count;    /* segments that have EXIF data */
-    bzi_span           exif[BZI_LIMIT_EXIF_PARTS];          /* these data; without their names */
+    bzi_span           exif;          /* data of the first segment that has such; .data NULL: there is none */
 } bzi_jpeg;
 
 /* Returns the next marker and its segment, or 0 if there is none. If the segment ends too early, c->overrun is set. */
@@ -4192,6 +4111,7 @@ static void bzi_jpeg_tables(bzi_jpeg *j, uint32_t marker, bzi_cursor *c)
 static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, bzna_error *err)
 {
     const uint32_t bits = bzi_cursor_u8(c);
+    uint32_t damaged;
 
     if (marker > BZI_JPEG_SOF2 && !(BZI_JPEG_ARITHMETIC && (marker == BZI_JPEG_SOF9 || marker == BZI_JPEG_SOF10)))
         return BZI_FAIL(err, BZNA_E_CODEC, "%s coding (marker %02X) is not supported",
@@ -4208,29 +4128,23 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
     j->height = bzi_cursor_u16(c);
     j->width = bzi_cursor_u16(c);
     j->count = bzi_cursor_u8(c);
-    if (c->overrun || !j->width || !j->count || bzi_cursor_left(c) != 3 * j->count)
-        return bzi_still_fail(err, c, "the frame header is damaged");
-    if (bits != 8 || j->count > 4 || j->count == 2)
+    damaged = c->overrun || !j->width || !j->count || bzi_cursor_left(c) != 3 * j->count;
+    if (!damaged && (bits != 8 || j->count > 4 || j->count == 2))
         return BZI_FAIL(err, BZNA_E_CODEC, "%u components of %u bits; 1, 3 and 4 of 8 bits are supported", j->count,
                         bits);
-    if (!j->height)
+    if (!damaged && !j->height)
         return BZI_FAIL(err, BZNA_E_CODEC, "a height that follows the first scan (DNL) is not supported");
 
-    for (uint32_t i = 0; i < j->count; i++) {
-        bzi_jpeg_component *p = &j->component[i];
-        uint32_t factors, table;
+    for (uint32_t i = 0; i < j->count && !damaged; i++) {
+        const uint32_t id = bzi_cursor_u8(c), factors = bzi_cursor_u8(c), table = bzi_cursor_u8(c);
+        const uint32_t h = factors >> 4, v = factors & 15;
 
-        p->id = bzi_cursor_u8(c);
-        factors = bzi_cursor_u8(c);
-        p->h = factors >> 4;
-        p->v = factors & 15;
-        table = bzi_cursor_u8(c);
+        j->component[i] = (bzi_jpeg_component){ id, h, v };
         j->needed |= 1u << (table & 3);
         j->odd |= table > 3;
-        if (!p->h || p->h > 4 || !p->v || p->v > 4)
-            return bzi_still_fail(err, c, "the frame header is damaged");
+        damaged = !h || h > 4 || !v || v > 4;
     }
-    return BZNA_OK;
+    return damaged ? bzi_still_fail(err, c, "the frame header is damaged") : BZNA_OK;
 }
 
 /* B.2.3: the header of the first scan. */
@@ -4255,12 +4169,12 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
 /* Reads the markers of JFIF, EXIF, XMP and Adobe. */
 static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, bzi_span data)
 {
-    static const char xmp[] = "http://ns.adobe.com/xap/1.0/", exif[] = "Exif\0";
+    static const char xmp[] = "http://ns.adobe.com/xap/1.0/";
 
     if (marker == BZI_JPEG_APP1 && bzi_span_begins(data, xmp, sizeof xmp))
         j->xmp_orientation = bzi_xmp_orientation(bzi_span_skip(data, sizeof xmp));
-    if (marker == BZI_JPEG_APP1 && bzi_span_begins(data, exif, sizeof exif) && j->exif_count < BZI_LENGTH(j->exif))
-        j->exif[j->exif_count++] = bzi_span_skip(data, sizeof exif);
+    if (marker == BZI_JPEG_APP1 && bzi_span_begins(data, "Exif\0", 6) && !j->exif.data)
+        j->exif = data;
     if (marker == BZI_JPEG_APP0 && bzi_span_begins(data, "JFIF", 5))
         j->jfif = 1;
     if (marker == BZI_JPEG_APP14 && data.size >= 12 && bzi_span_begins(data, "Adobe", 5))
@@ -4273,7 +4187,7 @@ static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span data, bzna_error *err)
     bzi_cursor c = bzi_cursor_of(data), segment;
     bzna_status status = BZNA_OK;
 
-    memset(j, 0, offsetof(bzi_jpeg, exif));
+    memset(j, 0, sizeof *j);
     j->adobe = UINT32_MAX;
     if (bzi_cursor_u16(&c) != 0xffd8)
         return BZI_FAIL(err, BZNA_E_DECODE, "it does not begin as one");
@@ -4314,70 +4228,62 @@ static int bzi_jpeg_is_rgb(const bzi_jpeg *j)
 }
 
 /* Finds the chroma format. For CMYK and YCCK it is that of 4:4:4, whatever the sampling factors are. */
-static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, bzna_error *err)
+static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, int is_rgb, uint32_t *chroma_format, bzna_error *err)
 {
     static const struct { uint8_t x, y, format; } known[] = { { 1, 1, 3 }, { 2, 1, 2 }, { 2, 2, 1 },
                                                               { 1, 2, BZI_CHROMA_440 }, { 4, 1, BZI_CHROMA_411 } };
     const bzi_jpeg_component *c = j->component;
-    int alike = c[1].h == c[2].h && c[1].v == c[2].v;
-    size_t full = bzi_jpeg_is_rgb(j) ? 1 : BZI_LENGTH(known);
+    const int alike = c[1].h == c[2].h && c[1].v == c[2].v;
 
     *chroma_format = j->count == 4 ? 3 : 0;
     if (j->count != 3)
         return BZNA_OK;
 
-    for (size_t i = 0; i < full && alike; i++)
+    for (size_t i = 0; i < (is_rgb ? 1 : BZI_LENGTH(known)) && alike; i++)
         if (c[0].h == c[1].h * known[i].x && c[0].v == c[1].v * known[i].y) {
             *chroma_format = known[i].format;
             return BZNA_OK;
         }
 
     return BZI_FAIL(err, BZNA_E_CODEC,
-                    "%u components (%s) with the sampling factors %ux%u, %ux%u, %ux%u are not supported",
-                    j->count, bzi_jpeg_is_rgb(j) ? "RGB" : "Y'CbCr", c[0].h, c[0].v, c[1].h, c[1].v, c[2].h, c[2].v);
+                    "3 components (%s) with the sampling factors %ux%u, %ux%u, %ux%u are not supported",
+                    is_rgb ? "RGB" : "Y'CbCr", c[0].h, c[0].v, c[1].h, c[1].v, c[2].h, c[2].v);
 }
 
-/* Checks the memory for several scans, of which a decoder keeps all coefficients: two bytes each, and one more a
- * block. */
-static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
-{
-    uint64_t blocks = 0, units;
-    uint32_t h = 1, v = 1;
-
-    for (uint32_t i = 0; i < j->count; i++) {
-        h = bzi_max32(h, j->component[i].h);
-        v = bzi_max32(v, j->component[i].v);
-        blocks += j->component[i].h * j->component[i].v;
-    }
-    units = (uint64_t)((j->width + 8 * h - 1) / (8 * h)) * ((j->height + 8 * v - 1) / (8 * v));
-    blocks *= units;
-    if (j->several && blocks * 129 > BZI_LIMIT_JPEG_BYTES)
-        return BZI_FAIL(err, BZNA_E_LIMIT,
-                        "the coefficients of %ux%u in several scans take %llu bytes, more than %llu", j->width,
-                        j->height, (bzi_llu)blocks * 129, (bzi_llu)BZI_LIMIT_JPEG_BYTES);
-    return BZNA_OK;
-}
-
-/* Reads the format of a JPEG, and refuses what no decoder here can decode. */
+/* Reads the format of a JPEG, and refuses what no decoder here can decode. Of several scans, a decoder keeps all
+ * coefficients: two bytes each, and one more a block. */
 static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
     bzi_jpeg j;
-    bzna_status status = bzi_jpeg_read(&j, bzi_image_data(image), err);
+    uint64_t bytes = 0;
+    uint32_t h = 1, v = 1;
     int is_rgb;
 
     memset(format, 0, sizeof *format);
-    if (status != BZNA_OK || (status = bzi_jpeg_chroma(&j, &format->chroma_format, err)) != BZNA_OK ||
-        (status = bzi_jpeg_check_memory(&j, err)) != BZNA_OK)
-        return status;
-
+    if (bzi_jpeg_read(&j, bzi_image_data(image), err) != BZNA_OK)
+        return err->status;
     is_rgb = bzi_jpeg_is_rgb(&j);
+    if (bzi_jpeg_chroma(&j, is_rgb, &format->chroma_format, err) != BZNA_OK)
+        return err->status;
+
+    for (uint32_t i = 0; i < j.count; i++) {
+        h = bzi_max32(h, j.component[i].h);
+        v = bzi_max32(v, j.component[i].v);
+        bytes += 129 * j.component[i].h * j.component[i].v;
+    }
+    bytes *= (uint64_t)((j.width + 8 * h - 1) / (8 * h)) * ((j.height + 8 * v - 1) / (8 * v));
+    if (j.several && bytes > BZI_LIMIT_JPEG_BYTES)
+        return BZI_FAIL(err, BZNA_E_LIMIT,
+                        "the coefficients of %ux%u in several scans take %llu bytes, more than %llu", j.width,
+                        j.height, (bzi_llu)bytes, (bzi_llu)BZI_LIMIT_JPEG_BYTES);
+
     format->width = j.width;
     format->height = j.height;
     format->depth_luma = format->depth_chroma = 8;
     format->profile[0] = j.frame == BZI_JPEG_SOF0 && j.count == 3 && !j.several && !(j.needed & ~j.defined) &&
                          !j.odd && !is_rgb;                 /* NVDEC may decode it */
 
-    format->orientation = bzi_default(bzi_exif_orientation(j.exif, j.exif_count), j.xmp_orientation);
+    format->orientation = bzi_default(bzi_exif_orientation(j.exif), j.xmp_orientation);
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
     format->color = (bzna_color){ 1, 13, (uint16_t)(is_rgb ? 0 : 5), 1, 1 };
     return BZNA_OK;
@@ -4494,7 +4400,7 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
         if (type == bzi_type("IDAT"))
             coded += chunk.size;
         if (type == bzi_type("eXIf") && !has_exif++)        /* the first one counts */
-            format->orientation = bzi_exif_orientation(&(bzi_span){ chunk.data, chunk.size }, 1);
+            format->orientation = bzi_exif_orientation((bzi_span){ chunk.data, chunk.size });
     } while (type != bzi_type("IEND"));
 
     if (colors == 3 && !has_palette)
@@ -4608,7 +4514,7 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
             xmp = (bzi_span){ chunk.data, bytes };
     }
 
-    format->orientation = bzi_default(bzi_exif_orientation(&exif, 1), bzi_xmp_orientation(xmp));
+    format->orientation = bzi_default(bzi_exif_orientation(exif), bzi_xmp_orientation(xmp));
     return format->width ? BZNA_OK : bzi_still_fail(err, &riff, "there is no picture");
 }
 
@@ -4879,8 +4785,7 @@ static int bzi_pps_has_plain_slices(bzi_span nal)
     is_plain = bzi_bits_u(&b, 2) == 0 && bzi_bits_ue(&b) == 0;  /* coding, order counts of fields, slice groups */
     bzi_bits_skip_ue(&b, 2);
     bzi_bits_u(&b, 3);
-    for (int i = 0; i < 3; i++)
-        bzi_bits_se(&b);
+    bzi_bits_skip_ue(&b, 3);
     return (bzi_bits_u(&b, 3) & 5) == 4 && is_plain && !b.overrun;          /* deblocking control, no redundancy */
 }
 
@@ -6091,19 +5996,27 @@ static bzna_status bzi_table_load(const bzi_window *window, uint64_t at, uint64_
     return BZNA_OK;
 }
 
-/* Writes the path of a box of a track's sample table, and returns it. */
-static const char *bzi_track_path(char path[64], const bzi_track *track, const char *box)
+/* Names a box of a track before the message. */
+BZI_COLD
+static bzna_status bzi_track_blame(const bzi_track *track, const char *box, bzna_error *err)
 {
-    snprintf(path, 64, "moov/trak[%u]/mdia/minf/stbl/%s", track->number, box);
-    return path;
+    char path[64];
+
+    snprintf(path, sizeof path, "moov/trak[%u]/%s", track->number, box);
+    return bzi_error_box(err, path);
 }
+
+#define BZI_STBL "mdia/minf/stbl/"    /* on the way to a track's tables */
+
+/* Makes an error of a track's box. */
+#define BZI_TRACK_FAIL(err, status, offset, track, box, ...)                                                           \
+    (BZI_FAIL_AT(err, status, offset, __VA_ARGS__), bzi_track_blame(track, box, err))
 
 /* Checks the runs of chunks, which have as many samples each, and counts the chunks that the samples lie in. */
 static bzna_status bzi_table_check(const bzi_track *track, const uint32_t *runs, uint64_t *used, bzna_error *err)
 {
     const bzi_table *t = &track->table;
     uint64_t left = t->sample_count;
-    char path[64];
 
     *used = 0;
     for (uint32_t i = 0; t->chunk_count && i < t->run_count && left; i++) {
@@ -6112,13 +6025,13 @@ static bzna_status bzi_table_check(const bzi_track *track, const uint32_t *runs,
         uint64_t chunks;
 
         if (run[0] == 0 || run[0] >= next || next - 1 > t->chunk_count || run[1] == 0 || (i == 0 && run[0] != 1))
-            return BZI_FAIL_IN(err, BZNA_E_BOX, at, bzi_track_path(path, track, "stsc"),
-                               "run %u has chunks %u..%u of %u, %u samples each", i, run[0], next - 1, t->chunk_count,
-                               run[1]);
+            return BZI_TRACK_FAIL(err, BZNA_E_BOX, at, track, BZI_STBL "stsc",
+                                  "run %u has chunks %u..%u of %u, %u samples each", i, run[0], next - 1,
+                                  t->chunk_count, run[1]);
         if (run[2] > 1 && track->entries > 1)               /* entries that no sample uses are allowed */
-            return BZI_FAIL_IN(err, BZNA_E_UNSUPPORTED, at, bzi_track_path(path, track, "stsc"),
-                               "its samples use other entries than the first of %u, which is not supported",
-                               track->entries);
+            return BZI_TRACK_FAIL(err, BZNA_E_UNSUPPORTED, at, track, BZI_STBL "stsc",
+                                  "its samples use other entries than the first of %u, which is not supported",
+                                  track->entries);
         chunks = bzi_min(next - run[0], (left - 1) / run[1] + 1);
         left -= bzi_min(left, chunks * run[1]);
         *used += chunks;
@@ -6126,9 +6039,9 @@ static bzna_status bzi_table_check(const bzi_track *track, const uint32_t *runs,
 
     if (!left)
         return BZNA_OK;
-    return BZI_FAIL_IN(err, BZNA_E_BOX, t->sizes_at, bzi_track_path(path, track, "stsz"),
-                       "the chunks (stco, stsc) hold %llu of %u samples", (bzi_llu)(t->sample_count - left),
-                       t->sample_count);
+    return BZI_TRACK_FAIL(err, BZNA_E_BOX, t->sizes_at, track, BZI_STBL "stsz",
+                          "the chunks (stco, stsc) hold %llu of %u samples", (bzi_llu)(t->sample_count - left),
+                          t->sample_count);
 }
 
 /* Writes every sample's offset. chunks: the offsets of the chunks that the samples lie in, at the end of the same
@@ -6160,12 +6073,11 @@ static bzna_status bzi_track_index(const bzi_window *window, bzi_track *track, b
     bzi_arena scratch = { .memory = arena->memory };
     uint32_t *runs;
     uint64_t used = 0;
-    char path[64];
     bzna_status status = BZNA_OK;
 
     if (count * bzi_max32(t->common_size, 1) > window->source->size)
-        return BZI_FAIL_IN(err, BZNA_E_BOX, t->sizes_at, bzi_track_path(path, track, "stsz"),
-                           "%u samples of %u bytes do not fit the file", t->sample_count, t->common_size);
+        return BZI_TRACK_FAIL(err, BZNA_E_BOX, t->sizes_at, track, BZI_STBL "stsz",
+                              "%u samples of %u bytes do not fit the file", t->sample_count, t->common_size);
 
     runs = bzi_arena_alloc(&scratch, t->run_count, 3 * sizeof *runs);
     t->offsets = bzi_arena_alloc(arena, count, sizeof *t->offsets);
@@ -6206,15 +6118,13 @@ static bzna_status bzi_track_orientation(const bzi_track *track, const bzi_movie
 {
     const uint64_t at = track->turned_at ? track->turned_at : head->turned_at;
     const uint32_t both = bzi_orientation_then(bzi_default(track->orientation, 1), bzi_default(head->orientation, 1));
-    char path[32] = "moov/mvhd";
 
     *orientation = both > 1 ? both : 0;
     if (!at)
         return BZNA_OK;
-    if (track->turned_at)
-        snprintf(path, sizeof path, "moov/trak[%u]/tkhd", track->number);
-    return BZI_FAIL_IN(err, BZNA_E_UNSUPPORTED, at, path,
-                       "the matrix scales or skews track \"%s\", which is not supported", track->name);
+    BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, at, "the matrix scales or skews track \"%s\", which is not supported",
+                track->name);
+    return track->turned_at ? bzi_track_blame(track, "tkhd", err) : bzi_error_box(err, "moov/mvhd");
 }
 
 /* Applies the clean aperture of a track's frames, if there is one. */
@@ -6617,63 +6527,52 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 
 /* --- Codecs of the program's own: which, and with what --- */
 
-/* Checks one of the caller's codecs and copies it. */
-static bzna_status bzi_own_take(bzi_own_codec *own, const bzna_own_codecs *given, uint32_t i, bzna_error *err)
-{
-    bzna_codec *c = &own->c;
-    char where[48];
-    const char *fault = NULL;
-
-    snprintf(where, sizeof where, "context_config.own_codecs.ptr[%u]", i);
-    if (!bzi_struct_in_array(c, sizeof *c, given->ptr, i))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: differs from the first one's, or is not known",
-                        where);
-    if (bzi_settings_check(BZI_OF_codec, c, where, err) != BZNA_OK)
-        return err->status;
-
-    if (!c->name || !*c->name || strlen(c->name) >= sizeof own->name || !bzi_text_is_utf8(c->name))
-        fault = "name: must have 1 to 31 bytes of UTF-8";
-    else if (c->extensions && strlen(c->extensions) >= BZI_LIMIT_EXTENSIONS)
-        fault = "extensions: has more than 255 bytes";
-    else if (!c->recognize)
-        fault = "recognize: is NULL";
-    else if (!c->decode && !c->unwrap)
-        fault = "decode, unwrap: both are NULL";
-    else if (c->decode && !c->inspect)
-        fault = "inspect: is NULL, but decode is not";
-    else if (c->thread_end && !c->thread_begin)
-        fault = "thread_begin: is NULL, but thread_end is not";
-    if (fault)
-        return BZI_MISUSE(err, "%s.%s", where, fault);
-
-    bzi_string_copy(own->name, sizeof own->name, c->name);
-    snprintf(own->extensions, sizeof own->extensions, " %s ", c->extensions ? c->extensions : "");
-    c->name = c->extensions = NULL;                         /* the caller's may go */
-    return BZNA_OK;
-}
-
-/* Copies the caller's codecs to the host, which closes them. After a failure they are still the caller's. */
+/* Checks the caller's codecs and copies them to the host, which closes host->own_codec_count of them. After a failure
+ * they are still the caller's. */
 BZI_COLD
 static bzna_status bzi_own_open(bzi_host *host, const bzna_own_codecs *given, bzna_error *err)
 {
     const uint32_t count = (uint32_t)given->count;
-    bzna_status status = BZNA_OK;
 
     if (!count)
         return BZNA_OK;
     if (!(host->own_codecs = bzi_alloc_zero(&host->memory, BZI_LIMIT_OWN_CODECS, sizeof *host->own_codecs)))
         return bzi_fail_memory(err, "codecs");
-    for (uint32_t i = 0; i < count && status == BZNA_OK; i++)
-        status = bzi_own_take(&host->own_codecs[i], given, i, err);
-    host->own_codec_count = status == BZNA_OK ? count : 0;
-    return status;
-}
 
-/* Forgets the codecs, because a context could not be opened, so that they stay the caller's. */
-static void bzi_own_give_back(bzi_host *host)
-{
-    for (uint32_t i = 0; i < host->own_codec_count; i++)
-        host->own_codecs[i].c.close = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        bzi_own_codec *own = &host->own_codecs[i];
+        bzna_codec *c = &own->c;
+        const char *fault = NULL;
+        char where[48];
+
+        snprintf(where, sizeof where, "context_config.own_codecs.ptr[%u]", i);
+        if (!bzi_struct_in_array(c, sizeof *c, given->ptr, i))
+            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: differs from the first one's, or is not known",
+                            where);
+        if (bzi_settings_check(BZI_OF_codec, c, where, err) != BZNA_OK)
+            return err->status;
+
+        if (!c->name || !*c->name || strlen(c->name) >= sizeof own->name || !bzi_text_is_utf8(c->name))
+            fault = "name: must have 1 to 31 bytes of UTF-8";
+        else if (c->extensions && strlen(c->extensions) >= BZI_LIMIT_EXTENSIONS)
+            fault = "extensions: has more than 255 bytes";
+        else if (!c->recognize)
+            fault = "recognize: is NULL";
+        else if (!c->decode && !c->unwrap)
+            fault = "decode, unwrap: both are NULL";
+        else if (c->decode && !c->inspect)
+            fault = "inspect: is NULL, but decode is not";
+        else if (c->thread_end && !c->thread_begin)
+            fault = "thread_begin: is NULL, but thread_end is not";
+        if (fault)
+            return BZI_MISUSE(err, "%s.%s", where, fault);
+
+        bzi_string_copy(own->name, sizeof own->name, c->name);
+        snprintf(own->extensions, sizeof own->extensions, " %s ", c->extensions ? c->extensions : "");
+        c->name = c->extensions = NULL;                     /* the caller's may go */
+    }
+    host->own_codec_count = count;
+    return BZNA_OK;
 }
 
 /* Returns 1 if a file's name has an extension of the program's own codecs, else 0. extension: without its dot. */
@@ -6692,9 +6591,7 @@ static uint32_t bzi_own_recognize(const bzi_host *host, bzi_span bytes)
 
     for (uint32_t i = 0; i < host->own_codec_count && bytes.size; i++) {
         const bzna_codec *c = &host->own_codecs[i].c;
-        bzi_os_callback_begin();
-        takes = c->recognize(c->user, bytes.data, bzi_min(bytes.size, BZI_PROBE_BYTES));
-        bzi_os_callback_end();
+        BZI_CALLBACK(takes = c->recognize(c->user, bytes.data, bzi_min(bytes.size, BZI_PROBE_BYTES)));
         if (takes)
             return BZNA_CODEC_OWN + i;
     }
@@ -6742,10 +6639,8 @@ static void bzi_own_end(bzi_own *own)
 {
     for (uint32_t i = 0; own->begun; i++, own->begun >>= 1) {
         const bzna_codec *c = &own->host->own_codecs[i].c;
-        bzi_os_callback_begin();
         if (own->begun & 1 && c->thread_end)
-            c->thread_end(c->user, own->states[i]);
-        bzi_os_callback_end();
+            BZI_CALLBACK(c->thread_end(c->user, own->states[i]));
     }
     if (!own->host)
         return;
@@ -6777,9 +6672,7 @@ static bzna_status bzi_own_begin(bzi_own *own, uint32_t i, bzna_error *err)
     else if (!(own->begun >> i & 1)) {
         own->states[i] = NULL;
         bzi_error_init(err);
-        bzi_os_callback_begin();
-        said = c->thread_begin(c->user, &own->states[i], err);
-        bzi_os_callback_end();
+        BZI_CALLBACK(said = c->thread_begin(c->user, &own->states[i], err));
         if (said != BZNA_OK)
             return bzi_own_fail(own, i, "thread_begin", said, 0, err);
         own->begun |= 1u << i;
@@ -6866,9 +6759,7 @@ static bzna_status bzi_own_unwrap(bzi_own *own, uint32_t i, bzi_image *image, bz
     int32_t said;
 
     bzi_error_init(err);
-    bzi_os_callback_begin();
-    said = c->unwrap(own->states[i], wrapper.data, wrapper.size, &given, err);
-    bzi_os_callback_end();
+    BZI_CALLBACK(said = c->unwrap(own->states[i], wrapper.data, wrapper.size, &given, err));
     given.struct_size = sizeof given;
     if (said == BZNA_OK && (bzi_image_take(&inner, &given, "image", err) != BZNA_OK ||
                             bzi_own_take_inner(own, wrapper, &inner, err) != BZNA_OK))
@@ -6911,9 +6802,7 @@ static bzna_status bzi_own_prepare_one(bzi_own *own, bzi_image *image, bzna_erro
 
     if (codec->c.inspect) {
         bzi_error_init(err);
-        bzi_os_callback_begin();
-        said = codec->c.inspect(own->states[i], file.data, file.size, &shape, err);
-        bzi_os_callback_end();
+        BZI_CALLBACK(said = codec->c.inspect(own->states[i], file.data, file.size, &shape, err));
     }
     if (said != BZNA_OK) {
         bzi_own_fail(own, i, "inspect", said, file.size, err);
@@ -6945,12 +6834,7 @@ static bzna_status bzi_own_prepare(bzi_own *own, bzi_image *image, bzna_error *e
 static int bzi_codec_declines(bzi_span bytes)
 {
     const uint32_t kind = bzi_codec_recognize(bytes);
-
-#ifdef BENZINA_NO_STILLS
-    return kind != BZNA_CODEC_JPEG;
-#else
-    return kind == BZNA_CODEC_UNKNOWN;
-#endif
+    return kind == BZNA_CODEC_UNKNOWN || (kind == BZNA_CODEC_STILL && !bzi_still_find(bytes)->read);
 }
 
 /* Returns the number of the codec of the program's own that takes a file, since no other does; else UNKNOWN. */
@@ -7050,8 +6934,8 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie)
     return status < 0 ? status : bzi_box_list(movie, moov.at, moov.at + moov.size, BZI_FILE);
 }
 
-/* Keeps a part of the movie box. */
-static bzna_status bzi_mp4_keep(bzi_container *c, uint64_t at, bzi_span *span, bzna_error *err)
+/* Copies a part of the movie box, which lasts as long as the container. */
+static bzna_status bzi_mp4_copy(bzi_container *c, uint64_t at, bzi_span *span, bzna_error *err)
 {
     uint8_t *copy;
 
@@ -7070,7 +6954,7 @@ static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
     bzi_movie movie;                  /* on the stack: in the heap, thousands of files would leave as many holes */
 
     bzi_movie_begin(&movie, err);
-    mp4->moov = (bzi_window){ .source = &c->source, .memory = &c->host->memory };
+    mp4->moov = (bzi_window){ .source = &c->source, .memory = &c->host->memory, .held = c->source.held };
     if (bzi_mp4_scan(c, &movie) != BZNA_OK)
         return err->status;
     if (!(c->tracks = bzi_arena_copy(&c->arena, movie.tracks, movie.track_count, sizeof *movie.tracks)))
@@ -7082,7 +6966,7 @@ static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
     mp4->head = movie.head;
     c->info.brand_count = movie.head.brand_count;
     memcpy(c->info.brands, movie.head.brands, sizeof c->info.brands);
-    return bzi_mp4_keep(c, mp4->head.names_at, &mp4->head.names, err);
+    return bzi_mp4_copy(c, mp4->head.names_at, &mp4->head.names, err);
 }
 
 /* Returns the first track of that name, or for NULL the first video track. NULL: there is none. */
@@ -7293,13 +7177,16 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 
     codec = bzi_codec_of_entry(input->format);
     bzi_fourcc_text(input->format, type);
-    if (!codec && input->table.sample_count)
-        return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, input->format, 0, "moov/trak[%u]/mdia/minf/stbl/stsd: its "
-                        "frames are coded as '%s', which is not decoded", input->number, type);
+    if (!codec && input->table.sample_count) {
+        BZI_TRACK_FAIL(err, BZNA_E_CODEC, BZNA_NO_OFFSET, input, BZI_STBL "stsd",
+                       "its frames are coded as '%s', which is not decoded", type);
+        err->fourcc = input->format;
+        return err->status;
+    }
     if (input->has_sync && input->sync_count < input->table.sample_count)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u]/mdia/minf/stbl/stss: not every frame of the video "
-                        "stands alone", input->number);
-    if (bzi_mp4_keep(c, input->config_at, &input->config, err) != BZNA_OK ||
+        return BZI_TRACK_FAIL(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, input, BZI_STBL "stss",
+                              "not every frame of the video stands alone");
+    if (bzi_mp4_copy(c, input->config_at, &input->config, err) != BZNA_OK ||
         bzi_track_orientation(input, &mp4->head, &mp4->orientation, err) != BZNA_OK ||
         bzi_mp4_index(c, config, err) != BZNA_OK)
         return err->status;
@@ -7372,20 +7259,16 @@ static int bzi_track_is_picture(const bzi_track *track)
     return track->handler == bzi_type("vide") && track->table.sample_count > 0;
 }
 
-/* Reads the boxes of an archive's sample in its bytes. If those were not read, the boxes are read from the source, and
- * pointers in movie are invalid afterwards. */
-static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sample, bzi_movie *movie, bzna_error *err)
+/* Reads the boxes in the bytes of an archive's sample. */
+static bzna_status bzi_mp4_parse(const bzi_sample *sample, bzi_movie *movie, bzna_error *err)
 {
     const bzi_extent *e = &sample->extent;
-    uint8_t room[BZI_WINDOW_ROOM];    /* the boxes of most samples fit, and need no other memory */
-    bzi_window window = { .source = &c->source, .memory = &c->host->memory, .held = sample->bytes, .room = room,
-                          .end = e->offset + e->size, .at = sample->bytes ? e->offset : 0 };
+    bzi_window window = { .held = sample->bytes, .at = e->offset };
     bzna_status status;
 
     bzi_movie_begin(movie, err);
     movie->window = &window;
     status = bzi_box_list(movie, e->offset, e->offset + e->size, BZI_FILE);
-    bzi_buffer_free(&c->host->memory, &window.bytes);
     movie->window = NULL;
 
     if (status == BZNA_OK && !movie->has_moov)
@@ -7414,17 +7297,10 @@ static bzi_track *bzi_mp4_choose(bzi_movie *movie, const bzi_pick *pick)
 /* Returns 1 if a sample of an archive is no file of boxes, but a picture by itself, as its first bytes say; else 0. */
 static int bzi_mp4_is_picture(const bzi_container *c, const bzi_sample *sample)
 {
-    uint8_t head[BZI_PROBE_BYTES] = { 0 };
-    const uint64_t most = c->host->own_codec_count ? sizeof head : 16, size = bzi_min(sample->extent.size, most);
-    const bzi_span begin = { head, size };
-    bzna_error ignored;
+    const bzi_span bytes = bzi_sample_span(sample);
 
-    if (sample->bytes)
-        bzi_copy(head, sample->bytes, size);
-    else if (bzi_source_read(&c->source, sample->extent.offset, head, size, &ignored) != BZNA_OK)
-        return 0;
-    return bzi_codec_recognize(begin) != BZNA_CODEC_UNKNOWN ||
-           (!bzi_mp4_probe(begin) && bzi_file_own(c->host, begin) != BZNA_CODEC_UNKNOWN);
+    return bzi_codec_recognize(bytes) != BZNA_CODEC_UNKNOWN ||
+           (!bzi_mp4_probe(bytes) && bzi_file_own(c->host, bytes) != BZNA_CODEC_UNKNOWN);
 }
 
 /* Finds a field in a box of ours: the sample's box in an archive; else the file's, because the file is a sample by
@@ -7438,7 +7314,7 @@ static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *
 
     n->kind = 0;
     if (field->inside) {
-        if (bzi_mp4_parse(c, sample, &movie, err) != BZNA_OK)
+        if (bzi_mp4_parse(sample, &movie, err) != BZNA_OK)
             return err->status;
         head = &movie.head;
     }
@@ -7456,15 +7332,6 @@ static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *
     return BZNA_OK;
 }
 
-/* Returns the field of a box of ours that is a picture and has this name, or NULL. */
-static const bzi_field *bzi_mp4_picture_field(const bzi_container *c, const char *name)
-{
-    for (uint32_t i = bzi_mp4_of(c)->first_own; name && i < c->field_count; i++)
-        if (c->fields[i].kind == BZNA_FIELD_IMAGE && !strcmp(c->fields[i].name, name))
-            return &c->fields[i];
-    return NULL;
-}
-
 /* Describes a picture of an archive's sample: the first sample of its track, or a field of the user's. */
 static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                          bzi_image *image, bzna_error *err)
@@ -7472,7 +7339,8 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     bzi_movie movie;
     bzi_named n;
     const bzi_track *track;
-    const bzi_field *field = bzi_mp4_picture_field(c, pick->name);
+    const uint32_t number = pick->name ? bzi_container_find_picture(c, pick->name) : BZI_NO_FIELD;
+    const bzi_field *field = number != BZI_NO_FIELD && number >= bzi_mp4_of(c)->first_own ? &c->fields[number] : NULL;
 
     if (bzi_mp4_is_picture(c, sample)) {
         if (pick->name && strcmp(pick->name, "image") && strcmp(pick->name, "bzna_input"))
@@ -7487,7 +7355,7 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
         return bzi_file_image(c->host, n.value, sample->extent.offset + (uint64_t)(n.value.data - sample->bytes),
                               image, err);
     }
-    if (bzi_mp4_parse(c, sample, &movie, err) != BZNA_OK)
+    if (bzi_mp4_parse(sample, &movie, err) != BZNA_OK)
         return err->status;
     if (!(track = bzi_mp4_choose(&movie, pick)))
         return bzi_container_fail_image(pick->name, err);
@@ -7502,7 +7370,7 @@ static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_samp
                                           bzna_error *err)
 {
     bzi_movie movie;
-    bzna_status status = bzi_mp4_parse(c, sample, &movie, err);
+    bzna_status status = bzi_mp4_parse(sample, &movie, err);
 
     if (status != BZNA_OK && bzi_mp4_is_picture(c, sample)) {
         bzi_sample_ref_add(out, "bzna_input");
@@ -7646,14 +7514,24 @@ static uint32_t bzi_coded_count(const bzi_coded *coded, uint32_t kind)
     return count;
 }
 
-/* Collects the parameter sets of H.264 and H.265. Checks that none is missing, and that a decoder can start with each
- * slice. Pre: the stream was inspected. */
-static bzna_status bzi_coded_gather_nals(bzi_coded *coded, bzna_error *err)
+/* Inspects the stream, and finds the parameter sets, of AV1 the sequence header in force. Of H.264 and H.265, none may
+ * be missing, and a decoder must be able to start with each slice. */
+static bzna_status bzi_coded_gather(bzi_coded *coded, bzna_error *err)
 {
-    bzi_image_nals n = bzi_image_nals_make(&coded->image);
-    bzi_span nal;
+    const bzna_image *image = &coded->image;
+    bzi_image_nals n;
+    bzi_span nal, frame;
     int got;
 
+    if (bzi_codec_inspect(image, &coded->sps, err) != BZNA_OK)
+        return err->status;
+    if (coded->codec->is_file)
+        return BZNA_OK;
+    if (image->codec == BZNA_CODEC_AV1)
+        return bzi_image_find_set(image, &nal, &frame, err) == BZNA_OK ? bzi_coded_add_set(coded, nal, err) :
+                                                                         err->status;
+
+    n = bzi_image_nals_make(image);
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
         if (n.kind == BZI_NAL_SLICE && !bzi_nal_starts_stream(n.codec, nal))
             return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
@@ -7665,23 +7543,6 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, bzna_error *err)
     if ((n.codec == BZNA_CODEC_H265 && !bzi_coded_count(coded, BZI_NAL_VPS)) || !bzi_coded_count(coded, BZI_NAL_PPS))
         return BZI_MISUSE(err, "parameter sets are missing in config and data");
     return BZNA_OK;
-}
-
-/* Inspects the stream, and finds the parameter sets; of AV1, the sequence header in force. */
-static bzna_status bzi_coded_gather(bzi_coded *coded, bzna_error *err)
-{
-    const bzna_image *image = &coded->image;
-    bzi_span header, frame;
-
-    if (bzi_codec_inspect(image, &coded->sps, err) != BZNA_OK)
-        return err->status;
-    if (coded->codec->is_file)
-        return BZNA_OK;
-    if (image->codec != BZNA_CODEC_AV1)
-        return bzi_coded_gather_nals(coded, err);
-    if (bzi_image_find_set(image, &header, &frame, err) != BZNA_OK)
-        return err->status;
-    return bzi_coded_add_set(coded, header, err);
 }
 
 /* Fills in sizes and colors from the stream, and checks what the caller gives against them. */
@@ -7735,12 +7596,6 @@ static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind)
         }
 }
 
-/* Writes what both records say of samples: chroma format and bits. */
-static void bzi_out_samples(bzi_out *out, const bzi_format *sps)
-{
-    BZI_OUT(out, "3B", 0xfc | sps->chroma_format, 0xf8 | (sps->depth_luma - 8), 0xf8 | (sps->depth_chroma - 8));
-}
-
 /* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1. Spatial segmentation, parallelism and frame rate are left
  * unspecified. */
 static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
@@ -7749,9 +7604,9 @@ static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
 
     bzi_out_number(out, 1, 1);                              /* version */
     bzi_out_bytes(out, sps->profile, 12);                   /* profile, compatibility, constraints, level */
-    BZI_OUT(out, "HB", 0xf000, 0xfc);                       /* min_spatial_segmentation_idc, parallelismType */
-    bzi_out_samples(out, sps);
-    BZI_OUT(out, "HBB", 0,                                  /* avgFrameRate */
+    BZI_OUT(out, "HB 3B H2B", 0xf000, 0xfc,                 /* min_spatial_segmentation_idc, parallelismType */
+            0xfc | sps->chroma_format, 0xf8 | (sps->depth_luma - 8), 0xf8 | (sps->depth_chroma - 8),
+            0,                                              /* avgFrameRate */
             sps->sub_layers << 3 | sps->nested << 2 | 3,    /* 3: lengths of 4 bytes */
             3);                                             /* arrays */
     for (uint32_t kind = BZI_NAL_VPS; kind <= BZI_NAL_PPS; kind++) {
@@ -7772,10 +7627,8 @@ static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
     bzi_out_sets(out, coded, BZI_NAL_SPS);
     bzi_out_number(out, bzi_coded_count(coded, BZI_NAL_PPS), 1);
     bzi_out_sets(out, coded, BZI_NAL_PPS);
-    if (profile != 66 && profile != 77 && profile != 88) {
-        bzi_out_samples(out, sps);
-        bzi_out_number(out, 0, 1);                          /* sets of SPS extensions */
-    }
+    if (profile != 66 && profile != 77 && profile != 88)    /* and no sets of SPS extensions */
+        BZI_OUT(out, "3Bx", 0xfc | sps->chroma_format, 0xf8 | (sps->depth_luma - 8), 0xf8 | (sps->depth_chroma - 8));
 }
 
 /* Writes a sequence header as a unit with a size field, as av1C requires. */
@@ -8114,18 +7967,6 @@ static bzna_status bzi_sample_check_field(const bzi_host *host, const bzna_write
     return wrong ? BZI_MISUSE(err, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
 }
 
-static bzna_status bzi_sample_check(const bzi_host *host, const bzna_writer_sample *sample, bzna_error *err)
-{
-    if (sample->name && strlen(sample->name) >= BZI_LIMIT_NAME_BYTES)
-        return BZI_MISUSE(err, "sample.name: longer than 65535 bytes");
-    if (sample->field_count && !sample->fields)
-        return BZI_MISUSE(err, "sample.fields: is NULL, and field_count is %u", sample->field_count);
-    for (uint32_t i = 0; i < sample->field_count; i++)
-        if (bzi_sample_check_field(host, sample, i, err) != BZNA_OK)
-            return err->status;
-    return BZNA_OK;
-}
-
 /* Writes the whole small mp4 of one sample: pictures, target and name, and the boxes that say where they lie. */
 static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
                             const bzi_coded *thumb)
@@ -8186,9 +8027,15 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzi_host *host, const 
     const bzi_coded *thumb = NULL;
 
     if (bzi_coded_make(&input, sample->image, "sample.image", err) != BZNA_OK ||
-        (sample->thumb && bzi_coded_make(&given_thumb, sample->thumb, "sample.thumb", err) != BZNA_OK) ||
-        bzi_sample_check(host, sample, err) != BZNA_OK)
+        (sample->thumb && bzi_coded_make(&given_thumb, sample->thumb, "sample.thumb", err) != BZNA_OK))
         return err->status;
+    if (sample->name && strlen(sample->name) >= BZI_LIMIT_NAME_BYTES)
+        return BZI_MISUSE(err, "sample.name: longer than 65535 bytes");
+    if (sample->field_count && !sample->fields)
+        return BZI_MISUSE(err, "sample.fields: is NULL, and field_count is %u", sample->field_count);
+    for (uint32_t i = 0; i < sample->field_count; i++)
+        if (bzi_sample_check_field(host, sample, i, err) != BZNA_OK)
+            return err->status;
     if (sample->thumb)
         thumb = &given_thumb;
     else if (input.image.frame_width <= BZI_THUMB_EDGE && input.image.frame_height <= BZI_THUMB_EDGE)
@@ -8267,9 +8114,7 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
     int error = 0;
 
     if (writer->sink.write_at) {
-        bzi_os_callback_begin();
-        status = writer->sink.write_at(writer->sink.user, offset, bytes, size);
-        bzi_os_callback_end();
+        BZI_CALLBACK(status = writer->sink.write_at(writer->sink.user, offset, bytes, size));
     } else {
         error = bzi_os_file_write_at(&writer->file, offset, bytes, size);
     }
@@ -8279,6 +8124,17 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
     status = bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes failed: %s", (bzi_llu)size,
                       error ? bzi_os_error(error).text : bzi_status_text(status));
     return writer->path ? bzi_error_prefix(err, writer->path) : status;
+}
+
+/* Writes what `tail` has, and empties it. */
+static bzna_status bzi_writer_flush(bzna_writer *writer, uint64_t offset, bzna_error *err)
+{
+    bzi_out *tail = &writer->tail;
+    const uint64_t size = tail->size;
+
+    tail->size = 0;
+    return tail->failed ? bzi_fail_memory(err, "the archive's index") :
+                          bzi_writer_write(writer, offset, tail->buffer.data, size, err);
 }
 
 /* Waits until all that was written is on the disk, so that it gets there before what is written next, and so that late
@@ -8308,7 +8164,7 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
 
 /* --- Opening --- */
 
-/* Copies the names of classes, as they stand in the index. */
+/* Copies the names of classes, as the index states them. */
 static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_writer_config *config, bzna_error *err)
 {
     bzi_out *names = &writer->class_names;
@@ -8354,9 +8210,7 @@ static void bzi_writer_close(bzna_writer *writer)
     if (!writer->sink.write_at) {
         bzi_os_file_close(&writer->file);
     } else if (writer->sink.close) {
-        bzi_os_callback_begin();
-        writer->sink.close(writer->sink.user);
-        bzi_os_callback_end();
+        BZI_CALLBACK(writer->sink.close(writer->sink.user));
     }
     bzi_writer_free(writer);
 }
@@ -8367,7 +8221,6 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
     bzna_writer *writer = bzi_alloc_zero(&host->memory, 1, sizeof *writer);
     const bzi_out empty = { .memory = &host->memory };
     bzi_out *head;
-    bzna_status status;
 
     if (!writer)
         return bzi_fail_memory(err, "a writer");
@@ -8382,28 +8235,23 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
     writer->file.fd = -1;
     writer->queue_limit = config->queue_bytes;
     writer->name_bytes = writer->class_names = writer->thumb_entry = writer->tail = empty;
-    if ((status = bzi_writer_name_classes(writer, config, err)) == BZNA_OK)
-        status = bzi_writer_open(writer, path, sink, err);
-
     head = &writer->tail;             /* what comes before the samples; mdat has 64 bits for its length */
     BZI_OUT(head, "[ftyp 4I] 2IQ", bzi_type("isom"), 0, bzi_type("bzna"), bzi_type("isom"), 1, bzi_type("mdat"), 0);
     writer->position = head->size;
     head->version = 1;
-    if (status == BZNA_OK)
-        status = head->failed ? bzi_fail_memory(err, "a writer") :
-                                bzi_writer_write(writer, 0, head->buffer.data, head->size, err);
-    if (status == BZNA_OK) {
+    if (bzi_writer_name_classes(writer, config, err) == BZNA_OK &&
+        bzi_writer_open(writer, path, sink, err) == BZNA_OK && bzi_writer_flush(writer, 0, err) == BZNA_OK) {
         *out = writer;
-    } else {
-        writer->sink.close = NULL;    /* the sink still belongs to the caller */
-        bzi_writer_close(writer);
+        return BZNA_OK;
     }
-    return status;
+    writer->sink.close = NULL;        /* the sink still belongs to the caller */
+    bzi_writer_close(writer);
+    return err->status;
 }
 
 /* --- Writing samples --- */
 
-/* Takes note of a sample that is in the file. Returns 0 if memory is out, else 1. */
+/* Adds a sample that is in the file to the index. Returns 0 if memory is out, else 1. */
 static int bzi_writer_note(bzna_writer *writer, bzi_index_entry entry)
 {
     bzi_index *index = &writer->index;
@@ -8418,9 +8266,9 @@ static int bzi_writer_note(bzna_writer *writer, bzi_index_entry entry)
     return bzi_buffer_push(&writer->host->memory, &index->buffer, &index->counts[0], &entry, sizeof entry);
 }
 
-/* Writes the sample whose turn it is. Keeps the first thumbnail's sample entry and compares the others', since the
- * playable track has only one. It has the size of the frames, too: if the first JPEG that libavcodec decodes is much
- * lower than the entry says, it is taken for one of two fields. */
+/* Writes the sample whose turn it is. Keeps the first thumbnail's sample entry and compares the others' with it, since
+ * the playable track has only one. Frame sizes must agree, too: libavcodec takes a JPEG that is much lower than the
+ * entry says for one of two fields. */
 static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, bzna_error *err)
 {
     bzi_out *first = &writer->thumb_entry, *names = &writer->name_bytes;
@@ -8453,16 +8301,6 @@ static bzi_pending **bzi_queue_find(bzna_writer *writer, uint64_t index)
 }
 
 static uint64_t bzi_pending_bytes(const bzi_pending *p) { return sizeof *p + p->out.buffer.capacity; }
-
-static void bzi_queue_put(bzna_writer *writer, bzi_pending *p)
-{
-    bzi_pending **at = bzi_queue_find(writer, p->index);
-    p->next = *at;
-    *at = p;
-    writer->queue_last = p->next ? writer->queue_last : p;
-    writer->queue_count++;
-    writer->queue_bytes += bzi_pending_bytes(p);
-}
 
 /* Takes the sample whose turn it is. NULL: it is not there. */
 static bzi_pending *bzi_queue_take(bzna_writer *writer)
@@ -8518,7 +8356,7 @@ static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, b
     return BZNA_OK;
 }
 
-/* Takes note of a sample's fields. On an error, takes note of none. */
+/* Adds a sample's fields to those of the archive; all of them or, on an error, none. */
 static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_writer_sample *sample, bzna_error *err)
 {
     bzi_field *fields = writer->fields;
@@ -8570,17 +8408,23 @@ static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_
                                     const bzna_writer_sample *sample, int64_t timeout_ns, bzna_error *err)
 {
     const uint64_t deadline = bzi_os_now_ns() + (uint64_t)(timeout_ns < 0 ? INT64_MAX : timeout_ns);   /* 292 years */
+    const uint64_t bytes = bzi_pending_bytes(p);
 
     while (bzi_writer_check_index(writer, index, p, err) == BZNA_OK) {
         /* if no index below it is missing, its turn will come, because a thread is busy with those */
         const int will_come = p->index == writer->next || (p->index == writer->last &&
                                                            writer->next + writer->queue_count == writer->last);
-        if ((p->index == writer->next && !writer->busy) ||
-            writer->queue_bytes + bzi_pending_bytes(p) <= writer->queue_limit) {
+        if ((p->index == writer->next && !writer->busy) || writer->queue_bytes + bytes <= writer->queue_limit) {
+            bzi_pending **at = bzi_queue_find(writer, p->index);
+
             if (sample && bzi_writer_note_fields(writer, sample, err) != BZNA_OK)
                 return err->status;
+            p->next = *at;
+            *at = p;
+            writer->queue_last = p->next ? writer->queue_last : p;
+            writer->queue_count++;
+            writer->queue_bytes += bytes;
             writer->last = bzi_max(writer->last, p->index + 1);
-            bzi_queue_put(writer, p);
             return BZNA_OK;
         }
         if (writer->busy && will_come)
@@ -8623,29 +8467,17 @@ static int bzi_field_order(const void *a, const void *b)
     return strcmp(((const bzi_field *)a)->name, ((const bzi_field *)b)->name);
 }
 
-/* Adds the names and kinds of fields and the names of classes. */
-static void bzi_writer_names(bzna_writer *writer)
-{
-    bzi_out *out = &writer->tail;
-
-    bzi_out_begin_fields(out, writer->field_count);
-    for (uint32_t i = 0; i < writer->field_count; i++)
-        bzi_out_field(out, writer->fields[i].kind, writer->fields[i].name, NULL, 0);
-    bzi_out_bytes(out, writer->class_names.buffer.data, writer->class_names.size);
-    bzi_out_end(out);
-}
-
-static int bzi_writer_has_thumbs(const bzna_writer *writer)
+static uint32_t bzi_writer_has_thumbs(const bzna_writer *writer)
 {
     return writer->index.thumbs == writer->index.counts[0] && !writer->thumbs_differ;
 }
 
-/* Adds the outer movie box: the tracks of all samples and of each split, and the playable one, which is the last, as
- * the format asks. */
+/* Adds the outer movie box: the names of fields and classes, the tracks of all samples and of each split, and the
+ * playable one, which is the last, as the format asks. */
 static void bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes)
 {
     const bzi_index *index = &writer->index;
-    const uint32_t kinds = index->names ? 3 : 2, has_thumbs = (uint32_t)bzi_writer_has_thumbs(writer);
+    const uint32_t kinds = index->names ? 3 : 2, has_thumbs = bzi_writer_has_thumbs(writer);
     bzi_out *out = &writer->tail;
     bzi_track_desc t = { .index = index, .offset_bytes = offset_bytes };
     uint32_t next = 1 + has_thumbs;
@@ -8655,8 +8487,14 @@ static void bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes)
 
     bzi_out_begin(out, "moov");
     bzi_out_mvhd(out, index->counts[0] * BZI_WRITER_TIMESCALE, next);
-    if (writer->class_count || writer->field_count)
-        bzi_writer_names(writer);
+    if (writer->class_count || writer->field_count) {
+        bzi_out_begin_fields(out, writer->field_count);
+        for (uint32_t i = 0; i < writer->field_count; i++)
+            bzi_out_field(out, writer->fields[i].kind, writer->fields[i].name, NULL, 0);
+        bzi_out_bytes(out, writer->class_names.buffer.data, writer->class_names.size);
+        bzi_out_end(out);
+    }
+
     for (; t.split < 4; t.split++)
         for (t.kind = 0; t.kind < kinds && index->counts[t.split]; t.kind++) {
             t.id++;
@@ -8678,7 +8516,6 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
     bzi_index *index = &writer->index;
     uint64_t end;
 
-    out->size = 0;
     index->targets_at = writer->position;
     for (uint64_t i = 0; index->targets && i < index->counts[0]; i++)
         bzi_out_little(out, &bzi_index_at(index, i)->target, 8, 8);
@@ -8690,17 +8527,11 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
     if (out->too_large)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the index of %llu samples would have more than 4 GiB",
                         (bzi_llu)index->counts[0]);
-    if (out->failed)
-        return bzi_fail_memory(err, "the archive's index");
-    if (bzi_writer_write(writer, writer->position, out->buffer.data, out->size, err) != BZNA_OK ||
-        bzi_writer_sync(writer, err) != BZNA_OK)
+    if (bzi_writer_flush(writer, writer->position, err) != BZNA_OK || bzi_writer_sync(writer, err) != BZNA_OK)
         return err->status;
 
-    out->size = 0;
     bzi_out_number(out, end - BZI_WRITER_MDAT, 8);
-    if (bzi_writer_write(writer, BZI_WRITER_MDAT + 8, out->buffer.data, 8, err) != BZNA_OK)
-        return err->status;
-    return bzi_writer_sync(writer, err);
+    return bzi_writer_flush(writer, BZI_WRITER_MDAT + 8, err) == BZNA_OK ? bzi_writer_sync(writer, err) : err->status;
 }
 
 static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
@@ -10924,12 +10755,13 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
 {
     bzi_look look;
     const bzi_sample *sample = &look.reading.sample;
-    bzna_status status = bzi_look_begin(&look, c, index, c->target_inside ? BZI_LOOK_BYTES : at, err);
+    const int lists = at != BZI_LOOK_OUTSIDE && c->ops->images;
+    bzna_status status = bzi_look_begin(&look, c, index, c->target_inside || lists ? BZI_LOOK_BYTES : at, err);
 
     *out = (bzna_sample_ref){ .target = BZNA_TARGET_NONE };
     if (status == BZNA_OK)
         status = bzi_container_target(c, sample, &out->target, err);
-    if (status == BZNA_OK && at != BZI_LOOK_OUTSIDE && c->ops->images)
+    if (status == BZNA_OK && lists)
         status = c->ops->images(c, sample, out, err);
     for (uint32_t i = 0; i < c->field_count && !c->ops->images; i++)
         if (c->fields[i].kind == BZNA_FIELD_IMAGE)
@@ -22185,7 +22017,7 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
     if ((c.device.kind == BZNA_DEVICE_CUDA || c.cuda_context) &&
         (status = bzi_context_gpu(*out, &device, &e)) != BZNA_OK) {
         bzi_log_deliver((*out)->host);
-        bzi_own_give_back((*out)->host);
+        (*out)->host->own_codec_count = 0;                  /* so that they stay the caller's */
         bzi_context_drop(*out);
         *out = NULL;
         bzi_error_prefix(&e, c.cuda_context ? "context_config.cuda_context" : "context_config.device");

@@ -1816,9 +1816,10 @@ BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32
 BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32_t track,
     bzna_track_info *info, size_t struct_size, bzna_error *err);
 
-/* Says where sample number index of dataset is, and what it holds. Pictures are not read. sample is
- * filled in, up to struct_size bytes: pass sizeof *sample. Any thread. Statuses: E_RANGE past the
- * last sample; E_IO, E_TRUNCATED, E_BOX, ... if its index entry is damaged or cannot be read. */
+/* Says where sample number index of dataset is, and what it holds, for which archives, videos and
+ * tars read the sample. sample is filled in, up to struct_size bytes: pass sizeof *sample. Any
+ * thread. Statuses: E_RANGE past the last sample; E_IO, E_TRUNCATED, E_BOX, ... if its index entry
+ * or its boxes are damaged or cannot be read. */
 BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t index,
     bzna_sample_ref *sample, size_t struct_size, bzna_error *err);
 

@@ -23,7 +23,7 @@ static void run_picture(const uint8_t *data, size_t size)
         if (fuzz_decoder && codec == codecs[i])
             bzna_decoder_decode(fuzz_decoder, &image, &picture, NULL);
     }
-    bzi_exif_orientation(&(bzi_span){ data, size }, 1);
+    bzi_exif_orientation((bzi_span){ data, size });
     bzi_xmp_orientation((bzi_span){ data, size });
 }
 

@@ -161,7 +161,6 @@ static const struct { const char *name, *suite, *test; } limits[] = {
     { "SOUND", "test_limits", "sound_samples_are_remembered_for_2_to_27_of_them_at_most" },
     { "NAME_BYTES", "test_limits", "names_have_65535_bytes_at_most" },
     { "PATH_BYTES", "test_tar", "long_names_and_headers_without_end_meet_limits" },
-    { "EXIF_PARTS", "test_pictures", "exif_data_in_several_segments_are_put_together" },
     { "JPEG_SCANS", "test_pictures", "a_jpeg_has_500_scans_at_most" },
     { "JPEG_BYTES", "test_jpeg", "coefficients_of_several_scans_are_bounded" },
     { "STILL_BYTES", "test_pictures", "stills_of_absurd_sizes_are_refused_before_decoding" },

@@ -2651,7 +2651,8 @@ extern "C" {
     /// Describes one track of the first file of dataset. track is its number, from 0. info is filled in, up to
     /// struct_size bytes: pass sizeof \*info.
     pub fn bzna_dataset_track_info(dataset: *const bzna_dataset, track: u32, info: *mut bzna_track_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    /// Says where sample number index of dataset is, and what it holds.
+    /// Says where sample number index of dataset is, and what it holds, for which archives, videos and tars read the
+    /// sample. sample is filled in, up to struct_size bytes: pass sizeof \*sample.
     pub fn bzna_dataset_sample(dataset: *const bzna_dataset, index: u64, sample: *mut bzna_sample_ref, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Sets \*target to the target of sample number index of dataset, or to BZNA_TARGET_NONE if it has none.
     pub fn bzna_dataset_target(dataset: *const bzna_dataset, index: u64, target: *mut i64, err: *mut bzna_error) -> bzna_status;
