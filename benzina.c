@@ -2375,19 +2375,6 @@ static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *c
     return BZNA_OK;
 }
 
-/* Reads some bytes. Returns how many, 0 at the end, or a negative code. */
-static int64_t bzi_source_read_some(const bzi_source *source, uint64_t offset, void *dst, uint64_t size)
-{
-    if (source->is_file)
-        return bzi_os_file_read_at(&source->file, offset, dst, size);
-    if (!source->held)
-        return source->callbacks.read_at(source->callbacks.user, offset, dst, size);
-
-    size = offset < source->size ? bzi_min(size, source->size - offset) : 0;
-    bzi_copy(dst, source->held + offset, size);
-    return (int64_t)size;
-}
-
 /* Makes a read's error. n < 0: what it returned. n = 0: the data end at `at`, or before if a file was shortened. */
 static bzna_status bzi_source_fail(const bzi_source *source, int64_t n, uint64_t at, uint64_t left, bzna_error *err)
 {
@@ -2411,8 +2398,17 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
     uint64_t done = 0;
 
     while (done < size) {
+        const uint64_t at = offset + done;
         int64_t n;
-        BZI_CALLBACK(n = bzi_source_read_some(source, offset + done, p + done, size - done));
+
+        if (source->is_file) {
+            n = bzi_os_file_read_at(&source->file, at, p + done, size - done);
+        } else if (source->held) {
+            n = at < source->size ? (int64_t)bzi_min(size - done, source->size - at) : 0;
+            bzi_copy(p + done, source->held + at, (uint64_t)n);
+        } else {
+            BZI_CALLBACK(n = source->callbacks.read_at(source->callbacks.user, at, p + done, size - done));
+        }
         if (n <= 0)
             return bzi_source_fail(source, n, offset + done, size - done, err);
         if (n == INT64_MAX)
@@ -2847,43 +2843,38 @@ static bzna_status bzi_check_reserved(const char *name, const void *words, size_
     return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s%s: a reserved word must be 0", name, number);
 }
 
-/* Checks a setting of a struct. Errors give the reason only; that of a reserved word, none. */
-static bzna_status bzi_setting_check(const bzi_setting *s, const uint8_t *values, bzna_error *err)
-{
-    const uint8_t *at = values + s->offset;
-    const int is_zero = bzi_is_zero(at, s->bytes);
-
-    switch (s->type) {
-    case BZI_IS_RESERVED:
-        return is_zero ? BZNA_OK : BZNA_E_STRUCT_SIZE;
-    case BZI_IS_FIRST_ONLY:
-        return is_zero ? BZNA_OK : BZI_MISUSE(err, "can only be set for the first output");
-    case BZI_IS_EXTRA_ONLY:
-        return is_zero ? BZNA_OK : BZI_MISUSE(err, "is only for extra_outputs; for the first output, set fields.image "
-                                                   "and the config's own groups");
-    case BZI_IS_BOTH:
-        return is_zero == bzi_is_zero(values + s->other_offset, s->other_bytes) ? BZNA_OK :
-                   BZI_MISUSE(err, "one is given without the other");
-    }
-    if (is_zero && s->preset != 0)    /* zeros stand for something that is allowed */
-        return BZNA_OK;
-    return s->type < BZI_IS_REAL ? bzi_setting_check_integers(s, at, err) : bzi_setting_check_reals(s, at, err);
-}
-
 /* Checks a struct of the caller's. of: BZI_OF_...: which one it is. where: what errors call it. */
 static bzna_status bzi_settings_check(uint32_t of, const void *values, const char *where, bzna_error *err)
 {
-    char name[160];
+    for (const bzi_setting *s = bzi_settings; s < bzi_settings + BZI_LENGTH(bzi_settings); s++) {
+        const uint8_t *at = (const uint8_t *)values + s->offset, *other = (const uint8_t *)values + s->other_offset;
+        const int is_zero = s->of == of && bzi_is_zero(at, s->bytes);
+        bzna_status status = BZNA_OK;
+        char name[160];
 
-    for (size_t i = 0; i < BZI_LENGTH(bzi_settings); i++) {
-        const bzi_setting *s = &bzi_settings[i];
-
-        if (s->of != of || bzi_setting_check(s, values, err) == BZNA_OK)
-            continue;
+        if (s->of != of || (is_zero && s->type != BZI_IS_BOTH && (s->preset != 0 || s->type > BZI_IS_BOTH)))
+            continue;                 /* zeros stand for something that is allowed */
         snprintf(name, sizeof name, "%s.%s", where, s->name);
-        return s->type == BZI_IS_RESERVED ?
-                   bzi_check_reserved(name, (const uint8_t *)values + s->offset, s->bytes, err) :
-                   bzi_error_prefix(err, name);
+        switch (s->type) {
+        case BZI_IS_RESERVED:
+            return bzi_check_reserved(name, at, s->bytes, err);
+        case BZI_IS_FIRST_ONLY:
+            status = BZI_MISUSE(err, "can only be set for the first output");
+            break;
+        case BZI_IS_EXTRA_ONLY:
+            status = BZI_MISUSE(err, "is only for extra_outputs; for the first output, set fields.image and the "
+                                     "config's own groups");
+            break;
+        case BZI_IS_BOTH:
+            if (is_zero != bzi_is_zero(other, s->other_bytes))
+                status = BZI_MISUSE(err, "one is given without the other");
+            break;
+        default:
+            status = s->type < BZI_IS_REAL ? bzi_setting_check_integers(s, at, err) :
+                                             bzi_setting_check_reals(s, at, err);
+        }
+        if (status != BZNA_OK)
+            return bzi_error_prefix(err, name);
     }
     return BZNA_OK;
 }
@@ -3004,30 +2995,6 @@ static bzi_span bzi_cursor_rest(bzi_cursor *c)
 {
     const uint64_t left = c->overrun ? 0 : bzi_cursor_left(c);
     return (bzi_span){ bzi_cursor_take(c, left), left };
-}
-
-/* A box. */
-typedef struct bzi_box {
-    uint64_t at;                      /* file offset of the box */
-    uint64_t size;                    /* bytes of the whole box, with its header */
-    uint64_t header;                  /* bytes of its header: 8 or 16 */
-    uint32_t type;                    /* four characters */
-} bzi_box;
-
-/* Reads the header of a box from its first `left` bytes, as the file states it. Returns 0 if they are too few. */
-static int bzi_box_parse(const uint8_t *bytes, uint64_t left, bzi_box *box)
-{
-    if (left < 8)
-        return 0;
-
-    *box = (bzi_box){ .size = bzi_be32(bytes), .header = 8, .type = bzi_be32(bytes + 4) };
-    if (box->size != 1)
-        return 1;
-    box->header = 16;
-    if (left < 16)
-        return 0;
-    box->size = bzi_be64(bytes + 8);
-    return 1;
 }
 
 /* A place in the bits of a NAL unit's payload, in which the emulation prevention byte (the 3 of 00 00 03) is
@@ -3350,44 +3317,31 @@ static int bzi_nals_next_annexb(bzi_cursor *c, bzi_span *nal)
     }
 }
 
-/* Steps to the next unit of hvcC or avcC, which hold lists of units. Returns 0 at the end, or if the record ends early;
- * the cursor then has overrun set. */
-static int bzi_nals_next_in_lists(bzi_nals *n)
-{
-    bzi_cursor *c = &n->c;
-
-    while (n->left == 0) {
-        if (n->lists == 0 || c->overrun)
-            return 0;
-        n->lists--;
-        if (n->count_size == 2)
-            bzi_cursor_u8(c);                               /* the type stands in each unit, too */
-        n->left = (uint32_t)bzi_cursor_number(c, n->count_size);
-        if (n->count_size == 1 && n->lists)
-            n->left &= 31;
-    }
-
-    n->left--;
-    return 1;
-}
-
 /* Returns 1 if *nal is the next unit, which is never empty, 0 at the end, or -1 if a length contradicts the data. */
 static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
 {
-    uint64_t length;
+    bzi_cursor *c = &n->c;
 
     if (!n->length_size)
-        return bzi_nals_next_annexb(&n->c, nal);
+        return bzi_nals_next_annexb(c, nal);
 
     do {
-        if (n->count_size ? !bzi_nals_next_in_lists(n) : !bzi_cursor_left(&n->c))
-            return n->c.overrun ? -1 : 0;
-        length = bzi_cursor_number(&n->c, n->length_size);
-        nal->data = bzi_cursor_take(&n->c, length);
-        nal->size = length;
-        if (n->c.overrun)
+        while (n->count_size && n->left == 0 && n->lists && !c->overrun) {      /* the next list of hvcC or avcC */
+            n->lists--;
+            if (n->count_size == 2)
+                bzi_cursor_u8(c);                           /* the type stands in each unit, too */
+            n->left = (uint32_t)bzi_cursor_number(c, n->count_size);
+            if (n->count_size == 1 && n->lists)
+                n->left &= 31;
+        }
+        if (n->count_size ? n->left == 0 : !bzi_cursor_left(c))
+            return c->overrun ? -1 : 0;
+        n->left -= n->count_size > 0;
+        nal->size = bzi_cursor_number(c, n->length_size);
+        nal->data = bzi_cursor_take(c, nal->size);
+        if (c->overrun)
             return -1;
-    } while (length == 0);
+    } while (nal->size == 0);
     return 1;
 }
 
@@ -3499,18 +3453,6 @@ static void bzi_sps_h264_scaling_list(bzi_bits *b, int size)
     }
 }
 
-/* H.264 7.3.2.1.1: the chroma fields. */
-static void bzi_sps_h264_high(bzi_bits *b, bzi_format *sps)
-{
-    bzi_sps_chroma(b, sps);
-    bzi_sps_depths(b, sps);
-    bzi_bits_1(b);
-    if (bzi_bits_1(b))
-        for (int i = 0; i < (sps->chroma_format == 3 ? 12 : 8); i++)
-            if (bzi_bits_1(b))
-                bzi_sps_h264_scaling_list(b, i < 6 ? 16 : 64);
-}
-
 /* H.264 7.3.2.1.1. Heads of slices can be read later only without fields and with picture order count type 0 or 2: else
  * frame_num_bits stays 0. */
 static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
@@ -3525,8 +3467,14 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 
     sps->chroma_format = 1;
     sps->depth_luma = sps->depth_chroma = 8;
-    if (memchr(high, sps->profile[0], sizeof high))
-        bzi_sps_h264_high(b, sps);
+    if (memchr(high, sps->profile[0], sizeof high)) {
+        bzi_sps_chroma(b, sps);
+        bzi_sps_depths(b, sps);
+        bzi_bits_1(b);
+        for (int i = 0, count = !bzi_bits_1(b) ? 0 : sps->chroma_format == 3 ? 12 : 8; i < count; i++)
+            if (bzi_bits_1(b))
+                bzi_sps_h264_scaling_list(b, i < 6 ? 16 : 64);
+    }
     frame_num_bits = bzi_bits_ue(b) + 4;
     poc = bzi_bits_ue(b);
 
@@ -3556,22 +3504,6 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
     bzi_bits_1(b);                                          /* direct_8x8 */
     bzi_sps_window(b, sps, 2 - mbs_only);
     bzi_sps_vui(b, sps);
-}
-
-/* H.265 7.3.3: the profile, tier and level. */
-static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps)
-{
-    const uint32_t sub_layers = sps->sub_layers;
-    uint32_t present[8] = { 0 };
-
-    for (int i = 0; i < 12; i++)
-        sps->profile[i] = (uint8_t)bzi_bits_u(b, 8);
-    for (uint32_t i = 0; i + 1 < sub_layers; i++)
-        present[i] = bzi_bits_u(b, 2);
-    if (sub_layers > 1)
-        bzi_bits_u(b, 2 * (9 - sub_layers));
-    for (uint32_t i = 0; i + 1 < sub_layers; i++)
-        bzi_bits_u(b, (present[i] & 2 ? 88u : 0) + (present[i] & 1 ? 8u : 0));
 }
 
 /* H.265 7.3.4: skips the scaling lists. */
@@ -3611,46 +3543,22 @@ static uint32_t bzi_sps_h265_reference_set(bzi_bits *b, uint32_t i, const uint32
     return negative + positive;
 }
 
-/* H.265 7.3.2.2.1: the part from the coding block sizes to the VUI. */
-static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
-{
-    uint32_t counts[65] = { 0 }, sets;
-
-    bzi_bits_skip_ue(b, 6);
-    if (bzi_bits_1(b) && bzi_bits_1(b))
-        bzi_sps_h265_scaling_lists(b);
-    bzi_bits_u(b, 2);
-
-    if (bzi_bits_1(b)) {                                    /* PCM */
-        bzi_bits_u(b, 8);
-        bzi_bits_skip_ue(b, 2);
-        bzi_bits_1(b);
-    }
-
-    sets = bzi_bits_ue(b);
-    if (sets > 64)
-        b->overrun = 1;
-    for (uint32_t i = 0; i < sets && !b->overrun; i++)
-        counts[i] = bzi_sps_h265_reference_set(b, i, counts);
-    if (bzi_bits_1(b)) {                                    /* long-term references */
-        uint32_t n = bzi_bits_ue(b);
-        for (uint32_t i = 0; i < n && !b->overrun; i++)
-            bzi_bits_u(b, poc_bits + 1);
-    }
-
-    bzi_bits_u(b, 2);
-    bzi_sps_vui(b, sps);
-}
-
-/* H.265 7.3.2.2.1 */
+/* H.265 7.3.2.2.1, and in it 7.3.3, the profile, tier and level. */
 static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
 {
-    uint32_t poc_bits;
+    uint32_t present[8] = { 0 }, counts[65] = { 0 }, more, poc_bits, sets, references;
 
     bzi_bits_u(b, 4);
-    sps->sub_layers = bzi_bits_u(b, 3) + 1;
+    more = bzi_bits_u(b, 3);
+    sps->sub_layers = more + 1;
     sps->nested = bzi_bits_1(b);
-    bzi_sps_h265_profile(b, sps);
+    for (int i = 0; i < 12; i++)
+        sps->profile[i] = (uint8_t)bzi_bits_u(b, 8);
+    for (uint32_t i = 0; i < more; i++)
+        present[i] = bzi_bits_u(b, 2);
+    bzi_bits_u(b, more ? 2 * (8 - more) : 0);
+    for (uint32_t i = 0; i < more; i++)
+        bzi_bits_u(b, (present[i] & 2 ? 88u : 0) + (present[i] & 1 ? 8u : 0));
     bzi_bits_ue(b);
 
     bzi_sps_chroma(b, sps);
@@ -3660,7 +3568,26 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     bzi_sps_depths(b, sps);
     poc_bits = bzi_bits_ue(b) + 4;
     bzi_bits_skip_ue(b, bzi_bits_1(b) ? 3 * sps->sub_layers : 3);      /* of all sub-layers, or of the highest */
-    bzi_sps_h265_tail(b, sps, poc_bits);
+
+    bzi_bits_skip_ue(b, 6);                                 /* sizes of blocks */
+    if (bzi_bits_1(b) && bzi_bits_1(b))
+        bzi_sps_h265_scaling_lists(b);
+    bzi_bits_u(b, 2);
+    if (bzi_bits_1(b)) {                                    /* PCM */
+        bzi_bits_u(b, 8);
+        bzi_bits_skip_ue(b, 2);
+        bzi_bits_1(b);
+    }
+
+    sets = bzi_bits_ue(b);
+    b->overrun |= sets > 64;
+    for (uint32_t i = 0; i < sets && !b->overrun; i++)
+        counts[i] = bzi_sps_h265_reference_set(b, i, counts);
+    references = bzi_bits_1(b) ? bzi_bits_ue(b) : 0;        /* long-term ones */
+    for (uint32_t i = 0; i < references && !b->overrun; i++)
+        bzi_bits_u(b, poc_bits + 1);
+    bzi_bits_u(b, 2);
+    bzi_sps_vui(b, sps);
 }
 
 /* Returns 1 if the unit is a sequence parameter set that makes sense. */
@@ -3775,23 +3702,20 @@ static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
 /* 5.5.1: skips the tools between the frame size and the color. */
 static void bzi_av1_tools(bzi_bits *b, uint32_t reduced)
 {
-    uint32_t order_hint, content = 2;
-
     if (!reduced && bzi_bits_1(b))                          /* frame numbers */
         bzi_bits_u(b, 7);
     bzi_bits_u(b, 3);
     if (!reduced) {
+        uint32_t order_hint, content;
+
         bzi_bits_u(b, 4);
-        if ((order_hint = bzi_bits_1(b)) != 0)
-            bzi_bits_u(b, 2);
-        if (!bzi_bits_1(b))
-            content = bzi_bits_1(b);
+        order_hint = bzi_bits_1(b);
+        bzi_bits_u(b, order_hint ? 2 : 0);
+        content = bzi_bits_1(b) || bzi_bits_1(b);
         if (content && !bzi_bits_1(b))
             bzi_bits_1(b);
-        if (order_hint)
-            bzi_bits_u(b, 3);
+        bzi_bits_u(b, order_hint ? 3 : 0);
     }
-
     bzi_bits_u(b, 3);
 }
 
@@ -4166,25 +4090,11 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
     return c->overrun ? bzi_still_fail(err, c, "a scan header is damaged") : BZNA_OK;
 }
 
-/* Reads the markers of JFIF, EXIF, XMP and Adobe. */
-static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, bzi_span data)
+/* Reads a picture's markers down to its first scan, those of JFIF, EXIF, XMP and Adobe, too. */
+static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span file, bzna_error *err)
 {
     static const char xmp[] = "http://ns.adobe.com/xap/1.0/";
-
-    if (marker == BZI_JPEG_APP1 && bzi_span_begins(data, xmp, sizeof xmp))
-        j->xmp_orientation = bzi_xmp_orientation(bzi_span_skip(data, sizeof xmp));
-    if (marker == BZI_JPEG_APP1 && bzi_span_begins(data, "Exif\0", 6) && !j->exif.data)
-        j->exif = data;
-    if (marker == BZI_JPEG_APP0 && bzi_span_begins(data, "JFIF", 5))
-        j->jfif = 1;
-    if (marker == BZI_JPEG_APP14 && data.size >= 12 && bzi_span_begins(data, "Adobe", 5))
-        j->adobe = data.data[11];
-}
-
-/* Reads a picture's markers down to its first scan. */
-static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span data, bzna_error *err)
-{
-    bzi_cursor c = bzi_cursor_of(data), segment;
+    bzi_cursor c = bzi_cursor_of(file), segment;
     bzna_status status = BZNA_OK;
 
     memset(j, 0, sizeof *j);
@@ -4194,6 +4104,7 @@ static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span data, bzna_error *err)
 
     while (status == BZNA_OK && !j->has_scan) {
         const uint32_t marker = bzi_jpeg_next(&c, &segment);
+        const bzi_span data = { segment.data, segment.size };
 
         if (c.overrun || marker == BZI_JPEG_EOI)
             return bzi_still_fail(err, &c, "there is no picture");
@@ -4205,8 +4116,14 @@ static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span data, bzna_error *err)
                   marker != BZI_JPEG_DAC) ||
                  marker == BZI_JPEG_DHP || marker == BZI_JPEG_EXP || marker == BZI_JPEG_SOF55)
             status = bzi_jpeg_frame(j, marker, &segment, err);
-        else
-            bzi_jpeg_note(j, marker, (bzi_span){ segment.data, segment.size });
+        else if (marker == BZI_JPEG_APP1 && bzi_span_begins(data, xmp, sizeof xmp))
+            j->xmp_orientation = bzi_xmp_orientation(bzi_span_skip(data, sizeof xmp));
+        else if (marker == BZI_JPEG_APP1 && bzi_span_begins(data, "Exif\0", 6) && !j->exif.data)
+            j->exif = data;
+        else if (marker == BZI_JPEG_APP0 && bzi_span_begins(data, "JFIF", 5))
+            j->jfif = 1;
+        else if (marker == BZI_JPEG_APP14 && data.size >= 12 && bzi_span_begins(data, "Adobe", 5))
+            j->adobe = data.data[11];
     }
     return status;
 }
@@ -4953,13 +4870,6 @@ static const bzi_codec *bzi_codec_of_entry(uint32_t type)
     return NULL;
 }
 
-/* Returns the bytes of the lengths before NAL units, which the configuration record states. 0: the codec has none. Pre:
- * the record has config_bytes. */
-static uint32_t bzi_codec_length_size(const bzi_codec *codec, bzi_span config)
-{
-    return codec->length_at ? (config.data[codec->length_at] & 3u) + 1 : 0;
-}
-
 
 /* ==== 20. Codecs: finding them ======================================================================================
  * Calls: rooms 2, 8-9, 13, 17-19.
@@ -5250,15 +5160,12 @@ static bzna_status bzi_image_fit(bzna_image *image, uint32_t alone, const bzi_fo
  * left as in MPEG. Locations 4 and 5 (bottom) count as centered vertically. */
 static void bzi_picture_chroma(const bzi_format *sps, bzna_picture *picture)
 {
-    uint32_t format = sps->chroma_format;
-    uint32_t location = sps->has_chroma_location ? sps->chroma_location : picture->color.full_range ? 1 : 0;
+    static const uint8_t shifts[][2] = { { 0, 0 }, { 1, 1 }, { 1, 0 }, { 0, 0 }, { 0, 1 }, { 2, 0 } };
+    const uint32_t location = sps->has_chroma_location ? sps->chroma_location : picture->color.full_range;
+    const int is_own = sps->chroma_format == BZI_CHROMA_SHIFTS;
 
-    picture->chroma_shift_x = format == BZI_CHROMA_411 ? 2 : format == 1 || format == 2;
-    picture->chroma_shift_y = format == 1 || format == BZI_CHROMA_440;
-    if (format == BZI_CHROMA_SHIFTS) {
-        picture->chroma_shift_x = sps->chroma_shift[0];
-        picture->chroma_shift_y = sps->chroma_shift[1];
-    }
+    picture->chroma_shift_x = is_own ? sps->chroma_shift[0] : shifts[sps->chroma_format][0];
+    picture->chroma_shift_y = is_own ? sps->chroma_shift[1] : shifts[sps->chroma_format][1];
     picture->chroma_left = location == 0 || location == 2 || location == 4;
     picture->chroma_top = location == 2 || location == 3;
 }
@@ -5273,9 +5180,10 @@ static bzna_status bzi_image_fail_at(const bzi_image *image, bzna_error *err)
 /* Reads what a picture states itself. Pre: the codec is known. */
 static bzna_status bzi_image_inspect(const bzi_image *image, bzi_format *format, bzna_error *err)
 {
-    if (!image->is_inspected)
-        return bzi_codec_inspect(&image->coded, format, err);
-    *format = image->format;
+    if (!image->is_inspected && bzi_codec_inspect(&image->coded, format, err) != BZNA_OK)
+        return bzi_image_fail_at(image, err);
+    if (image->is_inspected)
+        *format = image->format;
     return BZNA_OK;
 }
 
@@ -5291,7 +5199,7 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
                         "codec %u is unknown: H.264, H.265, AV1, JPEG and stills can be decoded", image.codec);
 
     if (bzi_image_inspect(given, sps, err) != BZNA_OK)
-        return bzi_image_fail_at(given, err);
+        return err->status;
     if (sps->width > max_edge_px || sps->height > max_edge_px)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, more than max_edge_px, %u", sps->width, sps->height,
                         max_edge_px);
@@ -5337,7 +5245,7 @@ static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
     if (!codec || (coded->color.present && image->has_range && coded->width))
         return BZNA_OK;
     if (bzi_image_inspect(image, &format, err) != BZNA_OK)
-        return coded->width ? BZNA_OK : bzi_image_fail_at(image, err);
+        return coded->width ? BZNA_OK : err->status;
 
     coded->color = bzi_image_color(image, &format);
     coded->orientation = bzi_default(coded->orientation, format.orientation);
@@ -5810,6 +5718,14 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c)
  *
  * The table of boxes that are read; the walk over boxes. */
 
+/* A box. */
+typedef struct bzi_box {
+    uint64_t at;                      /* file offset of the box */
+    uint64_t size;                    /* bytes of the whole box, with its header */
+    uint64_t header;                  /* bytes of its header: 8 or 16 */
+    uint32_t type;                    /* four characters */
+} bzi_box;
+
 /* Which boxes are read, and by which function. */
 typedef struct bzi_box_rule {
     char parent[5];                   /* type of the box around this one; "": it is at file level */
@@ -5857,44 +5773,42 @@ static const bzi_box_rule *bzi_box_find(uint32_t parent, uint32_t type)
     return NULL;
 }
 
-/* Reads a box header from up to 16 bytes. limit: bytes that are left for the whole box. */
-static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64_t limit, uint64_t at, bzi_box *box)
+/* Reads the header of the box at `at`. Returns BZNA_END if less than a header is left, and all of it is zeros:
+ * QuickTime ends lists with them. */
+static bzna_status bzi_box_next(bzi_movie *movie, uint64_t at, uint64_t end, bzi_box *box)
 {
     const int is_top = movie->depth == 0;
+    const uint64_t left = end - at;
+    const uint8_t *bytes = NULL;
 
-    if (!bzi_box_parse(bytes, limit, box))
+    if (bzi_window_view(movie->window, at, bzi_min(left, 16), &bytes, movie->err) != BZNA_OK)
+        return movie->err->status;
+    if (left < 8 && bzi_is_zero(bytes, (size_t)left))
+        return BZNA_END;
+    if (left < 8 || (left < 16 && bzi_be32(bytes) == 1))
         return BZI_BOX_FAIL(movie, BZNA_E_TRUNCATED, at, "only %llu bytes are left, too few for the header of a box",
-                            (bzi_llu)limit);
+                            (bzi_llu)left);
 
+    *box = (bzi_box){ .at = at, .size = bzi_be32(bytes), .header = 8, .type = bzi_be32(bytes + 4) };
+    if (box->size == 1) {
+        box->header = 16;
+        box->size = bzi_be64(bytes + 8);
+    }
     movie->path[movie->depth++] = box->type;                /* so that messages name the box */
     if (box->size == 0 && box->header == 16 && box->type == bzi_type("mdat"))
         return BZI_BOX_FAIL(movie, BZNA_E_UNFINISHED, at,
                             "its length was never written: the archive was not finished");
 
-    box->at = at;
     if (is_top && box->size == 0 && box->header == 8)
-        box->size = limit;                                  /* it goes to the end of the file */
+        box->size = left;                                   /* it goes to the end of the file */
     if (box->size < box->header)
         return BZI_BOX_FAIL(movie, BZNA_E_BOX, at, "size %llu is smaller than its header", (bzi_llu)box->size);
-    if (box->size > limit)
+    if (box->size > left)
         return BZI_BOX_FAIL(movie, is_top ? BZNA_E_TRUNCATED : BZNA_E_BOX, at,
-                            "size %llu, but only %llu bytes are left in %s", (bzi_llu)box->size, (bzi_llu)limit,
+                            "size %llu, but only %llu bytes are left in %s", (bzi_llu)box->size, (bzi_llu)left,
                             is_top ? "the file" : "the box around it");
     movie->depth--;
     return BZNA_OK;
-}
-
-/* Reads the header of the box at `at`. Returns BZNA_END if less than a header is left, and all of it is zeros:
- * QuickTime ends lists with them. */
-static bzna_status bzi_box_next(bzi_movie *movie, uint64_t at, uint64_t end, bzi_box *box)
-{
-    const uint64_t left = end - at;
-    const uint8_t *bytes = NULL;
-    bzna_status status = bzi_window_view(movie->window, at, bzi_min(left, 16), &bytes, movie->err);
-
-    if (status != BZNA_OK)
-        return status;
-    return left < 8 && bzi_is_zero(bytes, (size_t)left) ? BZNA_END : bzi_box_header(movie, bytes, left, at, box);
 }
 
 #define BZI_BOX_HEAD  128u            /* bytes at the beginning of boxes that hold others: 78 at most */
@@ -6127,26 +6041,10 @@ static bzna_status bzi_track_orientation(const bzi_track *track, const bzi_movie
     return track->turned_at ? bzi_track_blame(track, "tkhd", err) : bzi_error_box(err, "moov/mvhd");
 }
 
-/* Applies the clean aperture of a track's frames, if there is one. */
-static bzna_status bzi_track_clap(const bzi_track *track, bzi_image *image, bzna_error *err)
-{
-    const int32_t *c = track->clap;
-    bzna_image *coded = &image->coded;
-
-    if (!track->has_clap)
-        return BZNA_OK;
-
-    memcpy(image->clap, c, sizeof image->clap);
-    if (bzi_clap_side(coded->frame_width, c, c + 4, &coded->crop_x, &coded->width) &&
-        bzi_clap_side(coded->frame_height, c + 2, c + 6, &coded->crop_y, &coded->height))
-        return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_BOX, "clap %d/%d x %d/%d at %d/%d, %d/%d does not lie in the %ux%u frame", c[0], c[1],
-                    c[2], c[3], c[4], c[5], c[6], c[7], track->frame_width, track->frame_height);
-}
-
 /* Describes a track's pictures. length_size comes from the configuration record. */
 static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzna_error *err)
 {
+    const int32_t *c = track->clap;
     bzna_image *coded = &image->coded;
     const bzi_codec *codec = bzi_codec_of_entry(track->format);
     char type[5];
@@ -6160,7 +6058,7 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
                         "the decoder configuration (%s) is missing or too short", codec->config);
 
     *coded = (bzna_image){ .struct_size = sizeof *coded, .codec = codec->id,
-                           .length_size = bzi_codec_length_size(codec, track->config),
+                           .length_size = codec->length_at ? (track->config.data[codec->length_at] & 3u) + 1 : 0,
                            .config_size = track->config.size, .color = track->color,
                            .frame_width = track->frame_width, .width = track->frame_width,
                            .frame_height = track->frame_height, .height = track->frame_height };
@@ -6171,7 +6069,13 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
         return BZI_FAIL(err, BZNA_E_BOX, "the frame size is %ux%u", track->frame_width, track->frame_height);
     if (codec->is_file && !track->has_clap)   /* each picture states its own size; the track's is that of the largest */
         coded->frame_width = coded->width = coded->frame_height = coded->height = 0;
-    return bzi_track_clap(track, image, err);
+
+    memcpy(image->clap, c, sizeof image->clap);
+    if (track->has_clap && (!bzi_clap_side(coded->frame_width, c, c + 4, &coded->crop_x, &coded->width) ||
+                            !bzi_clap_side(coded->frame_height, c + 2, c + 6, &coded->crop_y, &coded->height)))
+        return BZI_FAIL(err, BZNA_E_BOX, "clap %d/%d x %d/%d at %d/%d, %d/%d does not lie in the %ux%u frame", c[0],
+                        c[1], c[2], c[3], c[4], c[5], c[6], c[7], track->frame_width, track->frame_height);
+    return BZNA_OK;
 }
 
 /* Describes a track's picture by its access unit, which lies in memory, at offset in the file. */
@@ -6897,8 +6801,8 @@ static int bzi_mp4_probe(bzi_span head)
     return 0;
 }
 
-/* Walks over the boxes of the file, and then reads the movie box. Those without a rule are skipped unread; bytes at the
- * end that are too few for a box are ignored. Pointers in movie are invalid afterwards. */
+/* Walks over the boxes of the file, and then reads the movie box. Bytes at the end that are too few for a box are
+ * ignored. Pointers in movie are invalid afterwards. */
 static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie)
 {
     const uint64_t end = c->source.size;
@@ -9141,8 +9045,7 @@ typedef struct bzi_tar_walk {
 static void bzi_tar_walk_begin(bzi_tar_walk *walk, const bzi_source *source, const bzi_memory *memory, uint64_t at)
 {
     memset(walk, 0, offsetof(bzi_tar_walk, name));
-    walk->window.source = source;
-    walk->window.memory = memory;
+    walk->window = (bzi_window){ .source = source, .memory = memory, .held = source->held };
     walk->at = at;
     walk->file.name.data = walk->name;
 }
