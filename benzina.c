@@ -71,9 +71,8 @@
 /* ==== 0. Includes ================================================================================================= */
 
 /* Every operation is rounded by itself, so that machines with and without fused multiply-add compute the same bits.
- * This stands before the first include, because that defines inline functions. clang ignores the pragma if
- * -ffp-contract=fast is given. gcc 12 turns neighboring a * b - c and a * b + c into vfmaddsub even with
- * -ffp-contract=off, unless it is told not to vectorize straight-line code. benzina_kernels.cu refuses -ffast-math. */
+ * This stands before the first include, because that defines inline functions. gcc 12 turns neighboring a * b - c and
+ * a * b + c into vfmaddsub even with -ffp-contract=off, unless it is told not to vectorize straight-line code. */
 #if defined(__clang__)
 #  pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
@@ -89,16 +88,11 @@
 
 #include "benzina.h"
 
-/* Nothing in C can list the names that a command line defines. These are what the switches may be called by mistake:
- * a build that should leave something out would have it all the same, and say nothing. */
+/* What the switches may be called by mistake: such a build would have all the same what it should leave out. */
 #if defined(BENZINA_NO_LIBAVCODEC) || defined(BENZINA_NO_FFMPEG) || defined(BENZINA_NO_LIBJPEG) || \
-    defined(BENZINA_NO_TURBOJPEG) || defined(BENZINA_NO_NVDEC) || defined(BENZINA_NO_GPU) || \
-    defined(BENZINA_NO_TAR) || defined(BENZINA_NO_RECORDIO) || defined(BENZINA_NO_RECORDS) || \
-    defined(BENZINA_NO_PNG) || defined(BENZINA_NO_WEBP) || defined(BENZINA_NO_TIFFS) || \
-    defined(BENZINA_NO_HEIC) || defined(BENZINA_NO_AUGMENTATION) || defined(BENZINA_NO_PTHREADS) || \
-    defined(BENZINA_WITHOUT_CUDA) || defined(BENZINA_WITHOUT_AVCODEC) || defined(BENZINA_WITHOUT_JPEG) || \
-    defined(BENZINA_NOCUDA) || defined(BENZINA_NOAVCODEC) || defined(BENZINA_NOJPEG) || \
-    defined(BZNA_NO_CUDA) || defined(BZNA_NO_AVCODEC) || defined(BZNA_NO_JPEG)
+    defined(BENZINA_NO_NVDEC) || defined(BENZINA_NO_TAR) || defined(BENZINA_NO_RECORDIO) || \
+    defined(BENZINA_NO_RECORDS) || defined(BENZINA_NO_PNG) || defined(BENZINA_NO_TIFFS) || \
+    defined(BENZINA_WITHOUT_CUDA) || defined(BENZINA_NOCUDA) || defined(BENZINA_NOJPEG)
 #  error "this switch is unknown, or misspelt: chapter 1 of benzina.h lists the switches BENZINA_NO_..."
 #endif
 
@@ -214,7 +208,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_AHEAD_BYTES          (1u << 20)
 
 /* a run, which readers hand over and workers take at once: samples, bytes (a part of a processor's cache), and the time
- * that reading it or working on it takes (100 times that of waking a thread) */
+ * that it takes (100 times that of waking a thread) */
 #define BZI_RUN_SAMPLES          128u
 #define BZI_RUN_BYTES            (512u << 10)
 #define BZI_PREFETCH_BYTES       4096u           /* of a sample; those that follow are fetched as it is read */
@@ -222,9 +216,9 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_RUN_NS               1000000u
 #define BZI_READ_SLOW_NS         20000u          /* a read that takes longer waits for a disk or a network */
 
-/* Decode sessions for each engine, unless the config says how many. The driver gives a session's pictures to one engine
- * at a time, so with two sessions an engine some engines wait while others have two: on an H200, with 7 engines, 14
- * sessions kept them busy for 89 % of the time, and 28 for 98 %. A single engine always has a picture. */
+/* Decode sessions for each engine by default. The driver gives a session's pictures to one engine at a time, so with
+ * two sessions an engine, some wait while others have two: 14 sessions kept an H200's 7 engines busy for 89 % of the
+ * time, 28 for 98 %. */
 #define BZI_SESSIONS_EACH        4u
 #define BZI_SESSIONS_ALONE       3u              /* where there is one engine */
 /* decode sessions of a context: no device has a tenth as many engines */
@@ -293,10 +287,10 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 typedef unsigned long long bzi_llu;   /* what %llu prints */
 
-/* A range of memory that belongs to somebody else. */
+/* Bytes that belong to somebody else. */
 typedef struct bzi_span {
-    const uint8_t *data;              /* the first byte; not owned */
-    uint64_t       size;              /* bytes */
+    const uint8_t *data;
+    uint64_t       size;
 } bzi_span;
 
 /* bzi_add and bzi_mul return 1, or 0 if the result exceeds 64 bits. */
@@ -319,7 +313,7 @@ static int bzi_mul(uint64_t a, uint64_t b, uint64_t *out)
 static uint64_t bzi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static uint64_t bzi_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Has the processor fetch the first bytes of what will be read next, while the caller goes on. */
+/* Has the processor fetch the first bytes of what will be read next. */
 static void bzi_prefetch(const uint8_t *bytes, uint64_t size)
 {
     for (uint64_t at = 0; at < bzi_min(size, BZI_PREFETCH_BYTES); at += BZI_CACHE_LINE)
@@ -342,7 +336,7 @@ BZI_MAYBE_UNUSED static uint32_t bzi_le32(const uint8_t *p)
     return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
 }
 
-/* Returns the number of a box type, or of another type, that is given as text such as "moov". */
+/* Returns the number of a type that is given as text such as "moov". */
 static uint32_t bzi_type(const char text[4]) { return bzi_be32((const uint8_t *)text); }
 
 static void bzi_put_be32(uint8_t *p, uint32_t v)
@@ -353,7 +347,7 @@ static void bzi_put_be32(uint8_t *p, uint32_t v)
     p[3] = (uint8_t)v;
 }
 
-/* A box type as text for messages. A byte that is not printable ASCII becomes '?'. */
+/* Writes a type as text for messages. A byte that is not printable ASCII becomes '?'. */
 static void bzi_fourcc_text(uint32_t type, char text[5])
 {
     for (int i = 0; i < 4; i++) {
@@ -401,8 +395,8 @@ static void bzi_text_trim(char *text)
         text[lead] = 0;
 }
 
-/* Copies text of size bytes, which may lack a NUL, and always ends it with one. Copies at most capacity - 1 bytes, and
- * no part of a UTF-8 sequence that would be cut. */
+/* Copies text of size bytes, which may lack a NUL, and ends it with one. Copies at most capacity - 1 bytes, and no part
+ * of a UTF-8 sequence. */
 static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64_t size)
 {
     size_t n = 0;
@@ -438,7 +432,7 @@ static int bzi_word_is_in(const char *word, const char *list)
     return strstr(list, wanted) != NULL;
 }
 
-/* Makes a name from a file fit for a message: each byte that is not printable ASCII becomes '?'. */
+/* Makes a name fit for a message: each byte that is not printable ASCII becomes '?'. */
 static void bzi_text_printable(char *text)
 {
     for (; *text; text++)
@@ -453,29 +447,27 @@ static void bzi_text_show(char *dst, size_t capacity, const uint8_t *src, uint64
     bzi_text_printable(dst);
 }
 
-/* Copies bytes to memory that does not overlap. For none, the addresses may be NULL. */
+/* As memcpy, but for no bytes, the addresses may be NULL. */
 static void bzi_copy(void *dst, const void *src, uint64_t size)
 {
     if (size)
         memcpy(dst, src, (size_t)size);
 }
 
-/* Returns the first byte of this value among size bytes, or NULL. For none, the address may be NULL. */
+/* As memchr, likewise. */
 static const void *bzi_find_byte(const void *bytes, int byte, uint64_t size)
 {
     return size ? memchr(bytes, byte, (size_t)size) : NULL;
 }
 
-/* Returns what follows the first n bytes. Pre: there are as many. */
+/* Pre: there are n bytes. */
 static bzi_span bzi_span_skip(bzi_span s, uint64_t n) { return (bzi_span){ s.data + n, s.size - n }; }
 
-/* Returns 1 if these bytes are a text. */
 static int bzi_span_is(bzi_span s, const char *text)
 {
     return s.size == strlen(text) && !memcmp(s.data, text, (size_t)s.size);
 }
 
-/* Returns 1 if the first bytes are these. */
 static int bzi_span_begins(bzi_span s, const char *bytes, uint64_t size)
 {
     return s.size >= size && !memcmp(s.data, bytes, (size_t)size);
@@ -513,8 +505,7 @@ static int bzi_is_big_endian(void)
     return !first;
 }
 
-/* FNV-1a, for fingerprints and for check sums of states. It is not meant for keys that an attacker chooses. Returns the
- * hash of what `hash` stood for, followed by the data. */
+/* FNV-1a, for fingerprints and check sums of states, not for keys that an attacker chooses. Continues `hash`. */
 static uint64_t bzi_hash(uint64_t hash, const void *data, uint64_t size)
 {
     const uint8_t *p = data;
@@ -545,7 +536,6 @@ static void bzi_flip_to_little(void *data, uint64_t size, size_t width)
  *   past the caller's size. */
 #define BZI_STRUCT_GROWTH 4096u               /* bytes that a later version may add; a larger struct_size is an error */
 
-/* Returns 1 if all bytes are zero. */
 static int bzi_is_zero(const void *data, size_t size)
 {
     const uint8_t *bytes = data;
@@ -571,8 +561,8 @@ static int bzi_struct_in_over(void *dst, size_t known, const void *src)
     return 1;
 }
 
-/* Like bzi_struct_in_over, for element i of an array, whose defaults are all zeros. All elements have the size that the
- * first one states; returns 0 if element i states another. */
+/* Like bzi_struct_in_over, for element i of an array, whose defaults are zeros. Returns 0 if the element states another
+ * size than the first one. */
 static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint64_t i)
 {
     uint32_t first, given;
@@ -586,7 +576,7 @@ static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint6
     return bzi_struct_in_over(dst, known, at) && given == first;
 }
 
-/* Writes src to the caller's dst, as far as the caller's size reaches, and sets struct_size in both. */
+/* Copies src as far as the caller's size reaches, and sets struct_size in both. */
 static void bzi_struct_out(void *dst, size_t given, void *src, size_t known)
 {
     uint32_t size = (uint32_t)(given < known ? given : known);
@@ -599,8 +589,7 @@ static void bzi_struct_out(void *dst, size_t given, void *src, size_t known)
 }
 
 /* Fills a caller's config with its defaults, or with zeros if defaults is NULL. struct_size becomes the caller's size,
- * not the library's. If a newer caller sets a member past the size known here, the call that uses the struct fails: the
- * member is not silently ignored. */
+ * so that a member that only a newer library knows is not silently ignored. */
 static void bzi_struct_init(void *config, size_t given, void *defaults, size_t known)
 {
     uint32_t size = (uint32_t)given;
@@ -622,65 +611,60 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  * are UTF-8, with / between folders.
  *
  *   bzi_file, with fd, and with size, modified_ns and id as they were when it was opened
- *     bzi_os_file_open(file, path, write)      for reading, or made anew for writing. ESPIPE: it cannot be read at any
- *                                              offset, as a pipe; EOPNOTSUPP: it states no size, as files in /proc;
- *                                              EISDIR: a folder
- *     bzi_os_file_size(file)                   its size now: it may have been shortened since it was opened
- *     bzi_os_file_read_at(file, offset, dst, size)      the number of bytes read, 0 at the end, or -errno
- *     bzi_os_file_write_some(file, offset, src, size)   the number of bytes written, or -errno
- *     bzi_os_file_sync(file)                   waits until all written bytes are on the disk. That devices and pipes
- *                                              cannot do that is no error
+ *     bzi_os_file_open(file, path, write): for reading, or made anew for writing. ESPIPE: it cannot be read at any
+ *       offset, as a pipe; EOPNOTSUPP: it states no size, as files in /proc; EISDIR: a folder
+ *     bzi_os_file_size(file): now; it may have been shortened since it was opened
+ *     bzi_os_file_read_at(file, offset, dst, size): the number of bytes read, 0 at the end, or -errno
+ *     bzi_os_file_write_some(file, offset, src, size): the number of bytes written, or -errno
+ *     bzi_os_file_sync(file): waits until all written bytes are on the disk; that devices and pipes cannot do that is
+ *       no error
  *     bzi_os_file_close(file)
- *     bzi_os_file_limit()                      how many files the process may have open
+ *     bzi_os_file_limit(): how many files the process may have open
  *
- *   bzi_os_kind(path)                          BZI_OS_...; a link counts as what it leads to
- *     bzi_os_is_absolute(path)                 1 or 0
- *     bzi_os_here(path, capacity)              writes the path of the working folder. 0: there is none that fits
+ *   bzi_os_kind(path): BZI_OS_...; a link counts as what it leads to
+ *     bzi_os_is_absolute(path): 1 or 0
+ *     bzi_os_here(path, capacity): writes the path of the working folder. 0: there is none that fits
  *
- *   bzi_os_now_ns(), bzi_os_sleep_ns(ns)       a clock that never steps back
- *   bzi_os_processors(), bzi_os_process()      their number, at least 1; the process's number
- *   bzi_os_setting(name)                       an environment variable, or NULL
- *   bzi_os_error(error).text                   what the system calls an errno. Unlike strerror's text, it lies in no
- *                                              memory that threads share
- *   bzi_os_library(name), bzi_os_symbol(library, name)    NULL: it is not there
- *   BZI_OS_CUDA, BZI_OS_NVCUVID                the names of NVIDIA's libraries
- *   bzi_os_aligned(size, align), bzi_os_free   memory. align: a power of two, at least that of a pointer
+ *   bzi_os_now_ns(), bzi_os_sleep_ns(ns): a clock that never steps back
+ *   bzi_os_processors(), bzi_os_process(): their number, at least 1; the process's number
+ *   bzi_os_setting(name): an environment variable, or NULL
+ *   bzi_os_error(error).text: the system's text for an errno. Unlike strerror's, threads do not share its memory
+ *   bzi_os_library(name), bzi_os_symbol(library, name): NULL: it is not there
+ *   BZI_OS_CUDA, BZI_OS_NVCUVID: the names of NVIDIA's libraries
+ *   bzi_os_aligned(size, align), bzi_os_free: memory. align: a power of two, at least that of a pointer
  *
  *   bzi_thread, bzi_mutex, bzi_cond; with BENZINA_NO_THREADS, none is started and locks do nothing
- *     bzi_os_thread_start(&thread, run, argument, cpu)  on one processor, or on any if cpu < 0. run returns
- *                                              BZI_OS_THREAD, which is 0
+ *     bzi_os_thread_start(&thread, run, argument, cpu): on one processor, or on any if cpu < 0. run returns
+ *       BZI_OS_THREAD, which is 0
  *     bzi_os_thread_join(thread)
- *     bzi_os_mutex_init(mutex, rank)           BZI_RANK_...: where it stands in the order of locks
+ *     bzi_os_mutex_init(mutex, rank): BZI_RANK_...: where it stands in the order of locks
  *     bzi_os_mutex_free(mutex), bzi_os_lock(mutex), bzi_os_unlock(mutex)
- *     bzi_os_try_lock(mutex)                   1: the caller has locked it; 0: another thread has it
+ *     bzi_os_try_lock(mutex): 1: the caller has locked it; 0: another thread has it
  *     bzi_os_cond_init, _free, bzi_os_wake_one, _wake_all
- *     bzi_os_locks_init, _free                 a mutex with its conditions, all of them or none
- *     bzi_os_exclusive_begin(exclusive, given_up), _end(exclusive)  work that one thread at a time does
- *     bzi_os_wait(cond, mutex)                 may return without a reason
- *     bzi_os_wait_until(cond, mutex, deadline_ns)       likewise with 0; 1 when the deadline has passed */
+ *     bzi_os_locks_init, _free: a mutex with its conditions, all of them or none
+ *     bzi_os_exclusive_begin(exclusive, given_up), _end(exclusive): work that one thread at a time does
+ *     bzi_os_wait(cond, mutex): may return without a reason
+ *     bzi_os_wait_until(cond, mutex, deadline_ns): likewise with 0; 1 when the deadline has passed */
 
 #ifndef BENZINA_NO_FOLDERS
 /*   bzi_os_folder, with id, which tells it from all other folders
  *     bzi_os_folder_open(folder, path), bzi_os_folder_close(folder)
- *     bzi_os_folder_next(folder, &kind, &error)         the next name and its kind. NULL: the end, or an error
- */
+ *     bzi_os_folder_next(folder, &kind, &error): the next name and its kind. NULL: the end, or an error */
 #endif
 
-/* What a path names. NONE: nothing is there, or the system does not tell. */
+/* NONE: nothing is there, or the system does not tell. */
 enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
 
 BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
 
-/* The system's text for an error. */
 typedef struct bzi_os_text {
     char text[96];
 } bzi_os_text;
 
-/* An open file. */
 typedef struct bzi_file {
-    int      fd;                      /* the descriptor; -1: it is closed */
-    uint64_t size;                    /* bytes, when it was opened */
-    int64_t  modified_ns;             /* time of the last change, in nanoseconds since 1970 */
+    int      fd;                      /* -1: it is closed */
+    uint64_t size;
+    int64_t  modified_ns;             /* of the last change, since 1970 */
     uint64_t id[3];                   /* tells the file and its version: device, number, time of the last change */
 } bzi_file;
 
@@ -845,9 +829,8 @@ static int bzi_os_kind(const char *path) { return bzi_os_kind_at(AT_FDCWD, path)
 
 #ifndef BENZINA_NO_FOLDERS
 
-/* A folder that is being listed. */
 typedef struct bzi_os_folder {
-    DIR     *entries;                 /* the stream that readdir reads */
+    DIR     *entries;
     uint64_t id[2];                   /* device, inode */
 } bzi_os_folder;
 
@@ -995,8 +978,8 @@ static int bzi_posix_move(int32_t cpu, bzi_posix_place *before) { return *before
 static void bzi_posix_move_back(const bzi_posix_place *before) { (void)before; }
 #endif
 
-/* The library's threads block signals, so that handlers run on the program's own threads. Signals that a thread causes
- * itself are not blocked: a host may want to handle them in its callbacks, as Julia's garbage collector does. */
+/* The library's threads block signals, so that handlers run on the program's own threads; not those that a thread
+ * causes itself: a host may handle them in its callbacks, as Julia's garbage collector does. */
 static int bzi_os_thread_start(bzi_thread *thread, BZI_OS_THREAD (*run)(void *), void *argument, int32_t cpu)
 {
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
@@ -1294,7 +1277,7 @@ BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
 
 typedef struct bzi_os_folder {
     HANDLE           find;
-    WIN32_FIND_DATAW entry;           /* the last one that was found */
+    WIN32_FIND_DATAW entry;           /* found last */
     int              is_first;        /* bzi_os_folder_next has not given it */
     char             name[4 * MAX_PATH];
     uint64_t         id[2];           /* volume, number */
@@ -1495,10 +1478,9 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 /* ==== 7. OS: all systems, the order of locks ========================================================================
  * Calls: rooms 4.
  *
- * This room has what is the same on all systems. Each lock has a rank. While a thread holds a lock, it takes only locks
- * that stand behind it here, and none while it holds one of the last group (a leaf). It holds none but the lock of the
- * condition while it waits, and none while a callback runs. Tests are compiled with BENZINA_CHECK_LOCKS, which
- * puts functions that check these rules before those of the system. Elsewhere, ranks take neither time nor memory. */
+ * Each lock has a rank. While a thread holds a lock, it takes only locks that stand behind it here, and none while it
+ * holds one of the last group (a leaf). It holds none but the lock of the condition while it waits, and none while a
+ * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS, whose functions check these rules. */
 
 /* Writes all size bytes. Returns 0 or an errno. */
 BZI_MAYBE_UNUSED static int bzi_os_file_write_at(const bzi_file *file, uint64_t offset, const void *src, uint64_t size)
@@ -1544,7 +1526,7 @@ enum {
 #  define BZI_RANK_CALLBACK() ((void)0)
 #endif
 
-/* A lock and what is waited for with it. Returns 1, or 0 if the system has none left; nothing of it was made then. */
+/* Makes a lock with its conditions. Returns 1, or 0 if the system has none left: then nothing was made. */
 static int bzi_os_locks_init(bzi_mutex *mutex, uint32_t rank, bzi_cond *conds, uint32_t count)
 {
     uint32_t made = 0;
@@ -1617,7 +1599,6 @@ static void bzi_os_callback_end(void) { bzi_os_in_callback--; }
  * The only caller of the user's allocator. Sizes are counted in 64 bits and checked. The owner of an allocation
  * remembers its size, because the allocator's release function gets it back. */
 
-/* The allocator that a context uses. */
 typedef struct bzi_memory {
     bzna_allocator allocator;         /* the user's, or the default one */
 } bzi_memory;
@@ -1659,13 +1640,12 @@ static void bzi_release(const bzi_memory *memory, void *ptr, uint64_t count, uin
 /* A growing array, of bytes or of elements. */
 typedef struct bzi_buffer {
     uint8_t *data;                    /* NULL: nothing was reserved yet */
-    uint64_t capacity;                /* bytes allocated at data */
+    uint64_t capacity;                /* bytes */
 } bzi_buffer;
 
-/* Makes room for size bytes, and keeps the bytes that were there if keep is set. Returns 0 if there is no memory; the
- * buffer is then as it was. Small buffers and those that are kept have only malloc's alignment: with more of it, glibc
- * before 2.38 leaves holes that it cannot use again, and opening many files would take several times the memory that
- * they keep. */
+/* Makes room for size bytes; with `keep`, those that were there stay. Returns 0 if there is no memory; the buffer is
+ * then as it was. Small buffers and those that are kept have only malloc's alignment: with more, glibc before 2.38
+ * leaves holes that it cannot use again, and opening many files would take several times their memory. */
 static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint64_t size, int keep)
 {
     uint64_t capacity = buffer->capacity ? buffer->capacity : 4096;
@@ -1707,8 +1687,7 @@ static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
     buffer->capacity = 0;
 }
 
-/* An arena: memory that is freed as a whole, and whose parts have no sizes for their users. It consists of blocks: one
- * for each part, but short texts share theirs. */
+/* An arena: memory that is freed as a whole. It has a block for each part, but short texts share theirs. */
 typedef struct bzi_arena_block {
     _Alignas(16) struct bzi_arena_block *next;
     uint64_t bytes;                   /* of all of it */
@@ -1725,7 +1704,6 @@ typedef struct bzi_arena {
 #define BZI_ARENA_TEXT 256u           /* bytes of a short text, at most */
 #define BZI_ARENA_ROOM 32768u         /* bytes of a block for texts, at most */
 
-/* Returns so many bytes in a block of their own, or NULL. */
 static void *bzi_arena_add(bzi_arena *arena, uint64_t bytes)
 {
     bzi_arena_block *block = NULL;
@@ -1759,7 +1737,6 @@ static void *bzi_arena_alloc(bzi_arena *arena, uint64_t count, uint64_t size)
     return arena->text - bytes;
 }
 
-/* The same, zeroed. */
 static void *bzi_arena_zero(bzi_arena *arena, uint64_t count, uint64_t size)
 {
     void *bytes = bzi_arena_alloc(arena, count, size);
@@ -1770,7 +1747,6 @@ static void *bzi_arena_zero(bzi_arena *arena, uint64_t count, uint64_t size)
 /* The same for an array, of which `place` is then the address. */
 #define BZI_ARENA_ZERO(arena, place, count) ((place) = bzi_arena_zero(arena, count, sizeof *(place)))
 
-/* Returns a copy that lasts as long, or NULL. */
 static void *bzi_arena_copy(bzi_arena *arena, const void *from, uint64_t count, uint64_t size)
 {
     void *copy = bzi_arena_alloc(arena, count, size);
@@ -1780,7 +1756,6 @@ static void *bzi_arena_copy(bzi_arena *arena, const void *from, uint64_t count, 
     return copy;
 }
 
-/* Copies a text. */
 static const char *bzi_arena_text(bzi_arena *arena, const char *text)
 {
     return bzi_arena_copy(arena, text, strlen(text) + 1, 1);
@@ -1808,8 +1783,7 @@ static void bzi_arena_free(bzi_arena *arena)
     arena->text = NULL;
 }
 
-/* The keys of a small cache, in which the slots used last stay. The cache's owner keeps the values that belong to the
- * slots. */
+/* The keys of a small cache, in which the slots used last stay. Its owner has the values of the slots. */
 #define BZI_LRU_SLOTS 8u
 
 typedef struct bzi_lru_slot {
@@ -1856,7 +1830,6 @@ static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory, uint64_t size, u
 /* The slot that was found last is in use. */
 BZI_MAYBE_UNUSED static void bzi_lru_keep(bzi_lru *lru, uint32_t index) { lru->slots[index].used = lru->clock; }
 
-/* Makes a slot free. */
 static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
 
 BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
@@ -1875,7 +1848,6 @@ BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory
  * Inside the library, a pointer to a bzna_error is never NULL, and the struct is complete. The public functions copy it
  * to the caller's, which may be NULL or smaller. */
 
-/* Returns a status in words. */
 static const char *bzi_status_text(bzna_status status)
 {
     switch (status) {
@@ -1886,7 +1858,6 @@ static const char *bzi_status_text(bzna_status status)
     }
 }
 
-/* Empties an error. */
 static void bzi_error_init(bzna_error *err)
 {
     memset(err, 0, sizeof *err);
@@ -1934,7 +1905,7 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
 #define BZI_FAIL_BY(err, status, native, ...) bzi_fail((err), (status), BZNA_NO_OFFSET, 0, (native), __VA_ARGS__)
 #define BZI_MISUSE(err, ...)                  BZI_FAIL(err, BZNA_E_ARGUMENT, __VA_ARGS__)
 
-/* Returns 1 for a status with which a codec or a provider may fail a sample, else 0. */
+/* Returns 1 for a status with which a codec or a provider may fail a sample. */
 static int bzi_is_of_sample(int32_t status)
 {
     return status == BZNA_E_MEMORY || status == BZNA_E_UNSUPPORTED ||
@@ -1956,7 +1927,7 @@ static bzna_status bzi_fail_said(bzna_error *err, bzna_status status, int32_t sa
     return status;
 }
 
-/* Makes the error for memory that could not be allocated. what: its use, after "out of memory for". */
+/* what: the use of the memory, after "out of memory for". */
 BZI_COLD
 static bzna_status bzi_fail_memory(bzna_error *err, const char *what)
 {
@@ -2028,11 +1999,11 @@ typedef struct bzi_host {
     uint32_t      no_threads;         /* 1: the library starts none */
     uint32_t      log_any_thread;     /* log is called at once, on the thread that has the message */
     bzna_log_fn   log;                /* the user's function; NULL: nothing is logged */
-    void         *log_user;           /* its first argument */
+    void         *log_user;
     int32_t       log_level;          /* messages of higher levels are dropped */
     bzi_mutex     log_mutex;          /* leaf lock over the queue; never held while the user's function is called */
     uint32_t      log_count;          /* messages in log_queue */
-    uint32_t      log_lost;           /* messages dropped since the last delivery, because the queue was full */
+    uint32_t      log_lost;           /* since the last delivery, because the queue was full */
     bzi_log_entry log_queue[BZI_LOG_QUEUE]; /* the oldest first */
     uint32_t      file_limit;         /* files of data sets that stay open, at most */
     _Atomic uint32_t files;           /* those that are open */
@@ -2040,7 +2011,6 @@ typedef struct bzi_host {
 
 static void bzi_host_retain(bzi_host *host) { atomic_fetch_add(&host->references, 1); }
 
-/* Gives back a reference. The last one frees the host. */
 static void bzi_host_drop(bzi_host *host)
 {
     if (atomic_fetch_sub(&host->references, 1) == 1) {
@@ -2166,7 +2136,7 @@ static void bzi_log_deliver(bzi_host *host)
 /* The same work on many things, shared by threads. */
 typedef struct bzi_crew {
     bzna_status (*each)(void *user, uint64_t index, bzna_error *err); /* the work on one thing */
-    void            *user;            /* its first argument */
+    void            *user;
     uint64_t         count;           /* things */
     _Atomic uint64_t next;            /* the first index that no thread has taken */
     _Atomic uint64_t failed;          /* the lowest index that has failed so far; count: none has */
@@ -2196,7 +2166,7 @@ static BZI_OS_THREAD bzi_crew_run(void *argument)
 }
 
 /* Calls each(user, i) for all i below count, on this thread and on others, if threads may be made. After a failure the
- * rest is left out. The error returned is that of the lowest index that fails, however the threads share the work. */
+ * rest is left out. The error is that of the lowest index that fails, however the threads share the work. */
 static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *user, uint64_t index, bzna_error *err),
                                 void *user, uint64_t count, bzna_error *err)
 {
@@ -2227,10 +2197,8 @@ static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *
  * Calls: rooms 2, 4, 7-9.
  *
  * Where bytes come from. A context limits how many files of its data sets stay open. The others are opened for each
- * read, which takes about a thousandth of the time of decoding a picture. A sample of a few hundred bytes takes less
- * time than a read, so that small files of such samples are read whole, once, and so are small pictures that are files.
- * Files are read, never mapped: if one is shortened while it is open, or a disk fails, a read fails, and the process
- * lives on.
+ * read, which takes about a thousandth of the time of decoding a picture. Files are read, never mapped: if one is
+ * shortened while it is open, or a disk fails, a read fails, and the process lives on.
  *
  * A sample is held if its bytes lie in memory before it is read: then extent.data is where. Held bytes are used where
  * they lie. A source is held if all of it lies in memory.
@@ -2245,7 +2213,7 @@ static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *
 
 /* --- Files --- */
 
-/* Writes the path of a file as it is seen from any working folder. Returns 0 if it does not fit. */
+/* Writes a path that holds in any working folder. Returns 0 if it does not fit. */
 static int bzi_path_absolute(char *full, size_t capacity, const char *path)
 {
     char here[BZI_LIMIT_PATH_BYTES] = "";
@@ -2293,8 +2261,8 @@ static bzna_status bzi_file_fail_gone(bzna_error *err)
 /* Bytes at offsets: the user's callbacks, a file of our own, or memory of the caller's. */
 typedef struct bzi_source {
     bzna_source      callbacks;       /* how it is read, if it is the user's */
-    uint32_t         is_file;         /* it is a file */
-    bzi_file         file;            /* the file, as it was first opened; fd -1: it is opened for each read */
+    uint32_t         is_file;
+    bzi_file         file;            /* as it was first opened; fd -1: it is opened for each read */
     char            *path;            /* of a file that host counts: absolute, as the working folder may change. It
                                        * stays after the file was read into memory */
     bzi_host        *host;            /* which counts this file among its open ones; NULL: it stays open */
@@ -2302,7 +2270,6 @@ typedef struct bzi_source {
     const uint8_t   *held;            /* all of it, if it is held in memory; else NULL */
 } bzi_source;
 
-/* Opens a file that stays open. */
 static bzna_status bzi_source_open_file(bzi_source *source, const char *path, bzna_error *err)
 {
     if (bzi_file_open(&source->file, path, err) != BZNA_OK)
@@ -2312,7 +2279,6 @@ static bzna_status bzi_source_open_file(bzi_source *source, const char *path, bz
     return BZNA_OK;
 }
 
-/* Closes the file of a source, if it has one that is open. */
 static void bzi_source_close_file(bzi_source *source)
 {
     if (!source->is_file || source->file.fd < 0)
@@ -2330,9 +2296,8 @@ static void bzi_source_close(bzi_source *source)
         bzi_release(&source->host->memory, source->path, strlen(source->path) + 1, 1);
     source->path = NULL;
 
-    if (source->callbacks.close) {
+    if (source->callbacks.close)
         BZI_CALLBACK(source->callbacks.close(source->callbacks.user));
-    }
 }
 
 /* Opens a file of a data set. It is open until bzi_source_close_surplus. */
@@ -2442,7 +2407,7 @@ static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, vo
 
 /* A view of a source for walks whose offsets rise. */
 typedef struct bzi_window {
-    const bzi_source *source;         /* what is read */
+    const bzi_source *source;
     const bzi_memory *memory;         /* for bytes */
     const uint8_t    *held;           /* all that is walked over, from `at` on; or NULL: it is read */
     bzi_buffer        bytes;          /* the bytes read last */
@@ -2453,8 +2418,8 @@ typedef struct bzi_window {
 #define BZI_WINDOW_READ      4096u    /* bytes read after a seek: a page */
 #define BZI_WINDOW_READ_MOST 65536u   /* the most read at once, where a walk looks at nearly all bytes */
 
-/* Gives size bytes at offset as memory. While offsets follow closely, each read is twice as long, so that small steps
- * do not cost a read each. After a seek, reads are short again. Pre: the bytes lie in the source. */
+/* Gives size bytes at offset. While offsets follow closely, each read is twice as long, so that small steps do not cost
+ * a read each. Pre: the bytes lie in the source. */
 static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t size, const uint8_t **view,
                                    bzna_error *err)
 {
@@ -2521,7 +2486,7 @@ enum {
     BZI_IS_BOTH,                      /* two members of which both are given, or neither */
     BZI_IS_FIRST_ONLY,                /* must be 0 in further outputs */
     BZI_IS_EXTRA_ONLY,                /* must be 0 in the first output */
-    BZI_IS_RESERVED                   /* words without a meaning, which are 0, so that they can have one later */
+    BZI_IS_RESERVED                   /* words that are 0, so that they can have a meaning later */
 };
 
 /* Structs of the caller's, bzna_... without that; of loader_output, rules for further outputs, too. */
@@ -2778,7 +2743,6 @@ static const bzi_setting bzi_settings[] = {
     BZI_RESERVED(image, reserved1),
 };
 
-/* Checks a setting that is one whole number, or several. */
 static bzna_status bzi_setting_check_integers(const bzi_setting *s, const void *at, bzna_error *err)
 {
     const uint32_t *words = at;
@@ -2805,7 +2769,6 @@ static bzna_status bzi_setting_check_integers(const bzi_setting *s, const void *
     return BZNA_OK;
 }
 
-/* Checks a setting that is one real number, or several. */
 static bzna_status bzi_setting_check_reals(const bzi_setting *s, const void *at, bzna_error *err)
 {
     const int is_double = s->type == BZI_IS_REAL64 || s->type == BZI_IS_RANGE64;
@@ -2854,9 +2817,9 @@ static bzna_status bzi_settings_check(uint32_t of, const void *values, const cha
 
         if (s->of != of || (is_zero && s->type != BZI_IS_BOTH && (s->preset != 0 || s->type > BZI_IS_BOTH)))
             continue;                 /* zeros stand for something that is allowed */
-        snprintf(name, sizeof name, "%s.%s", where, s->name);
         switch (s->type) {
         case BZI_IS_RESERVED:
+            snprintf(name, sizeof name, "%s.%s", where, s->name);
             return bzi_check_reserved(name, at, s->bytes, err);
         case BZI_IS_FIRST_ONLY:
             status = BZI_MISUSE(err, "can only be set for the first output");
@@ -2873,8 +2836,10 @@ static bzna_status bzi_settings_check(uint32_t of, const void *values, const cha
             status = s->type < BZI_IS_REAL ? bzi_setting_check_integers(s, at, err) :
                                              bzi_setting_check_reals(s, at, err);
         }
-        if (status != BZNA_OK)
+        if (status != BZNA_OK) {
+            snprintf(name, sizeof name, "%s.%s", where, s->name);
             return bzi_error_prefix(err, name);
+        }
     }
     return BZNA_OK;
 }
@@ -2900,8 +2865,8 @@ static void bzi_settings_resolve(uint32_t of, void *values)
     }
 }
 
-/* Completes the caller's struct over the defaults that are in dst, and checks its settings. of: BZI_OF_...: which one
- * it is. name: what errors call it. */
+/* Completes the caller's struct over the defaults that are in dst, and checks its settings. name: what errors call it.
+ * */
 static bzna_status bzi_settings_in_over(void *dst, size_t known, const void *given, uint32_t of, const char *name,
                                         bzna_error *err)
 {
@@ -2914,7 +2879,6 @@ static bzna_status bzi_settings_in_over(void *dst, size_t known, const void *giv
     return bzi_settings_check(of, dst, name, err);
 }
 
-/* Does the same if all defaults are zeros. */
 static bzna_status bzi_settings_in(void *dst, size_t known, const void *given, uint32_t of, const char *name,
                                    bzna_error *err)
 {
@@ -2929,24 +2893,22 @@ static bzna_status bzi_settings_in(void *dst, size_t known, const void *given, u
  * Readers of bytes, boxes and bits in memory. Reading past the end gives zeros and sets overrun, which stays set: one
  * check at the end of a structure is enough. Also the other way: bytes that grow, with mp4 boxes. */
 
-/* A place in a range of bytes. */
 typedef struct bzi_cursor {
-    const uint8_t *data;              /* the first byte; not owned */
+    const uint8_t *data;              /* not owned */
     uint64_t       size;              /* bytes at data */
     uint64_t       pos;               /* of the next byte to read, from data; at most size */
     uint64_t       base;              /* file offset of data[0], for messages */
     uint32_t       overrun;           /* a read went past the end */
 } bzi_cursor;
 
-/* A cursor at the beginning of size bytes. base: their file offset. data may be NULL if there are none, and
- * the cursor's own pointer is not then, since not even 0 may be added to that. */
+/* base: file offset of the bytes. data may be NULL if there are none; the cursor's own pointer is not then, since not
+ * even 0 may be added to NULL. */
 static bzi_cursor bzi_cursor_make(const uint8_t *data, uint64_t size, uint64_t base)
 {
     bzi_cursor c = { data || size ? data : (const uint8_t *)"", size, 0, base, 0 };
     return c;
 }
 
-/* A cursor at the beginning of bytes that are a whole file. */
 static bzi_cursor bzi_cursor_of(bzi_span bytes) { return bzi_cursor_make(bytes.data, bytes.size, 0); }
 
 static uint64_t bzi_cursor_left(const bzi_cursor *c) { return c->size - c->pos; }
@@ -3000,7 +2962,7 @@ static bzi_span bzi_cursor_rest(bzi_cursor *c)
 /* A place in the bits of a NAL unit's payload, in which the emulation prevention byte (the 3 of 00 00 03) is
  * skipped. */
 typedef struct bzi_bits {
-    const uint8_t *data;              /* the first byte; not owned */
+    const uint8_t *data;              /* not owned */
     uint64_t       size;              /* bytes at data */
     uint64_t       byte;              /* of the next bit, from data */
     uint32_t       bit;               /* of the next bit in data[byte]; 0: the highest */
@@ -3016,7 +2978,6 @@ static bzi_bits bzi_bits_make(bzi_span nal, uint64_t header)
     return b;
 }
 
-/* Returns the next bit. */
 static uint32_t bzi_bits_1(bzi_bits *b)
 {
     uint32_t value;
@@ -3071,7 +3032,6 @@ static void bzi_bits_skip_ue(bzi_bits *b, uint32_t count)
         bzi_bits_ue(b);
 }
 
-/* Returns a signed Exp-Golomb number. */
 static int32_t bzi_bits_se(bzi_bits *b)
 {
     uint32_t k = bzi_bits_ue(b);
@@ -3100,8 +3060,8 @@ static void bzi_sink_add(bzi_sink *sink, const void *bytes, uint64_t size)
 /* Bytes that grow, and the boxes among them that are open. A failed allocation is remembered, so that it is enough to
  * look at `failed` at the end. */
 typedef struct bzi_out {
-    const bzi_memory *memory;         /* from which the buffer is allocated */
-    bzi_buffer        buffer;         /* room for the bytes */
+    const bzi_memory *memory;
+    bzi_buffer        buffer;
     uint64_t          size;           /* bytes in the buffer */
     uint64_t          boxes[BZI_LIMIT_DEPTH];     /* where the open boxes begin, from outside to inside */
     uint32_t          depth;          /* open boxes */
@@ -3140,7 +3100,6 @@ static void bzi_out_little(bzi_out *out, const void *numbers, uint64_t size, siz
         bzi_flip_to_little(out->buffer.data + out->size - size, size, width);
 }
 
-/* Writes a big-endian number. */
 static void bzi_out_number(bzi_out *out, uint64_t number, uint32_t bytes)
 {
     uint8_t *p = bzi_out_take(out, bytes);
@@ -3156,7 +3115,6 @@ static void bzi_out_begin(bzi_out *out, const char *type)
     bzi_out_bytes(out, type, 4);
 }
 
-/* Ends the box that was begun last. */
 static void bzi_out_end(bzi_out *out)
 {
     const uint64_t at = out->boxes[--out->depth], size = out->size - at;
@@ -3209,16 +3167,15 @@ static void bzi_out_pack(bzi_out *out, const char *pattern, const uint64_t *numb
 
 enum { BZI_NAL_SLICE, BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS, BZI_NAL_SEI, BZI_NAL_DISCARDABLE, BZI_NAL_OTHER };
 
-/* Bytes of a unit's header. */
 static uint32_t bzi_nal_header(uint32_t codec) { return codec == BZNA_CODEC_H265 ? 2 : 1; }
 
-/* Returns nal_unit_type. Pre: the unit is not empty. */
+/* Pre: the unit is not empty. */
 static uint32_t bzi_nal_type(uint32_t codec, bzi_span nal)
 {
     return codec == BZNA_CODEC_H265 ? nal.data[0] >> 1 & 63 : nal.data[0] & 31;
 }
 
-/* Returns the kind of a unit, BZI_NAL_... Pre: the unit is not empty. */
+/* Returns BZI_NAL_... Pre: the unit is not empty. */
 static uint32_t bzi_nal_kind(uint32_t codec, bzi_span nal)
 {
     /* first type and end of each kind: table 7-1 of both standards */
@@ -3243,8 +3200,7 @@ static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
     return codec == BZNA_CODEC_H265 ? type >= 16 && type < 22 : type == 5;
 }
 
-/* Returns 1 for units that a decoder does not need for a picture that stands alone: delimiters, ends, filler, encoders'
- * banners. */
+/* Returns 1 for units that a picture that stands alone does not need: delimiters, ends, filler, encoders' banners. */
 BZI_MAYBE_UNUSED static int bzi_nal_is_discardable(uint32_t codec, bzi_span nal)
 {
     const uint32_t kind = bzi_nal_kind(codec, nal), header = bzi_nal_header(codec);
@@ -3261,13 +3217,11 @@ typedef struct bzi_nals {
     uint32_t   left;                  /* likewise, units left in the list that has */
 } bzi_nals;
 
-/* The units of an access unit. */
 static bzi_nals bzi_nals_of_unit(bzi_span unit, uint32_t length_size)
 {
     return (bzi_nals){ .c = bzi_cursor_of(unit), .length_size = length_size };
 }
 
-/* The parameter sets of a decoder configuration record. */
 static bzi_nals bzi_nals_of_config(bzi_span config, uint32_t codec)
 {
     const int is_hvcc = codec == BZNA_CODEC_H265;
@@ -3297,7 +3251,7 @@ static uint64_t bzi_annexb_find(bzi_span s, uint64_t from, uint64_t *after)
     return s.size;
 }
 
-/* Finds the next unit between start codes; empty ones are skipped. Returns 0 at the end. */
+/* Empty units are skipped. Returns 0 at the end. */
 static int bzi_nals_next_annexb(bzi_cursor *c, bzi_span *nal)
 {
     bzi_span all = { c->data, c->size };
@@ -3355,12 +3309,11 @@ typedef struct bzi_format {
     uint32_t   sub_layers;            /* H.265: temporal sub-layers */
     uint32_t   nested;                /* H.265: sps_temporal_id_nesting_flag */
     uint32_t   chroma_format;         /* 0: gray, 1: 4:2:0, 2: 4:2:2, 3: 4:4:4; JPEG: also BZI_CHROMA_... */
-    uint32_t   depth_luma;            /* bits of a luma sample */
-    uint32_t   depth_chroma;          /* bits of a chroma sample */
-    uint32_t   width;                 /* coded pixels in a row, before the conformance window is applied */
-    uint32_t   height;                /* coded rows */
+    uint32_t   depth_luma;            /* bits of a sample */
+    uint32_t   depth_chroma;
+    uint32_t   width, height;         /* of the coded frame, before the conformance window is applied */
     uint32_t   window[4];             /* pixels cut off at the left, right, top, bottom, in luma samples */
-    uint32_t   has_chroma_location;   /* chroma_location is stated */
+    uint32_t   has_chroma_location;
     uint32_t   chroma_location;       /* the standards' chroma_sample_loc_type: 0: left, 1: center, 2: top left */
     bzna_color color;                 /* present: the VUI has video_signal_type */
     uint32_t   orientation;           /* EXIF's number, 1..8; 0: not stated */
@@ -3376,7 +3329,7 @@ typedef struct bzi_format {
 
 enum { BZI_CHROMA_440 = 4, BZI_CHROMA_411 = 5, BZI_CHROMA_SHIFTS = 6 };
 
-/* Return the size of a frame, which is what the conformance window leaves. */
+/* The size of a frame is what the conformance window leaves. */
 static uint32_t bzi_format_width(const bzi_format *f) { return f->width - f->window[0] - f->window[1]; }
 static uint32_t bzi_format_height(const bzi_format *f) { return f->height - f->window[2] - f->window[3]; }
 
@@ -3414,7 +3367,6 @@ static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
     }
 }
 
-/* Reads the chroma format, and skips whether its planes are coded separately. */
 static void bzi_sps_chroma(bzi_bits *b, bzi_format *sps)
 {
     sps->chroma_format = bzi_bits_ue(b);
@@ -3622,7 +3574,7 @@ enum {
     BZI_OBU_PADDING = 15
 };
 
-/* 5.3: takes the next unit. Returns 1 and the unit's type and payload, 0 at the end, or -1 if it does not fit. */
+/* 5.3: takes the next unit. Returns 1, 0 at the end, or -1 if it does not fit. */
 static int bzi_obu_next(bzi_cursor *c, uint32_t *type, bzi_span *payload)
 {
     uint32_t header, byte, shift = 0;
@@ -3650,7 +3602,7 @@ static int bzi_obu_next(bzi_cursor *c, uint32_t *type, bzi_span *payload)
     return header & 0x80 || c->overrun ? -1 : 1;
 }
 
-/* Returns what the unit is to a picture, in the terms of NAL units: BZI_NAL_... */
+/* Returns what the unit is to a picture: BZI_NAL_... */
 static uint32_t bzi_obu_kind(uint32_t type)
 {
     switch (type) {
@@ -3745,8 +3697,7 @@ static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
     }
 }
 
-/* 5.5.1: returns 1 if the sequence header makes sense. *reduced: reduced_still_picture_header, as still pictures have
- * it. */
+/* 5.5.1: returns 1 if the sequence header makes sense. *reduced: reduced_still_picture_header. */
 static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 {
     bzi_bits b = bzi_bits_make(unit, 0);
@@ -3779,9 +3730,8 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 /* ==== 16. Metadata: clap, colr, EXIF, XMP ===========================================================================
  * Calls: rooms 2, 13.
  *
- * Metadata of coded pixels: the part of a frame that is seen, its color, and how it is to be turned. EXIF
- * data have TIFF's format, and count before XMP's text, as in PIL's ImageOps.exif_transpose. This room works on memory
- * that others own, and allocates nothing. */
+ * The part of a frame that is seen, its color, and how it is to be turned. EXIF data have TIFF's format, and count
+ * before XMP's text, as in PIL's ImageOps.exif_transpose. */
 
 /* --- Clean apertures, colors, orientations --- */
 
@@ -3821,7 +3771,7 @@ static const int8_t bzi_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  
                                                { 1, 0, 0, -1 }, { 0, 1, 1, 0 }, { 0, 1, -1, 0 },   { 0, -1, -1, 0 },
                                                { 0, -1, 1, 0 } };
 
-/* The axes along which an orientation mirrors the planes, by EXIF's number. 1: x; 2: y. */
+/* By EXIF's number, the axes along which it mirrors the planes. 1: x; 2: y. */
 static const uint8_t bzi_orientation_mirrors[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };
 
 /* Returns EXIF's number, or 0 if this is no turn by quarters and no mirror. one: what stands for 1. */
@@ -3911,8 +3861,7 @@ static uint32_t bzi_exif_orientation(bzi_span data)
     return 0;
 }
 
-/* Returns the orientation of an XMP packet, which says tiff:Orientation="6" or tiff:Orientation>6<, or 0 if it has
- * none. */
+/* Returns the orientation of an XMP packet, as tiff:Orientation="6" or tiff:Orientation>6<, or 0 if it has none. */
 BZI_MAYBE_UNUSED static uint32_t bzi_xmp_orientation(bzi_span xmp)
 {
     static const char name[] = "tiff:Orientation";
@@ -3937,9 +3886,7 @@ BZI_MAYBE_UNUSED static uint32_t bzi_xmp_orientation(bzi_span xmp)
  *
  * The header of a JPEG, down to its first scan, and what it states (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP).
  * NVDEC and the writer need it, too: only a build without these and without libjpeg-turbo reads no JPEG.
- * libjpeg-turbo reads the header again when it decodes, and judges tables and scans. The decoder of JPEGs is chosen
- * when a loader is opened, because the pixels depend on it. This room works on memory that others own, and allocates
- * nothing. */
+ * libjpeg-turbo reads the header again when it decodes, and judges tables and scans. This room allocates nothing. */
 
 #define BZI_JPEG_DECODER "libjpeg-turbo"
 #ifndef BENZINA_NO_JPEG
@@ -3969,17 +3916,15 @@ enum { BZI_JPEG_SOF0 = 0xc0, BZI_JPEG_SOF2 = 0xc2, BZI_JPEG_DHT = 0xc4, BZI_JPEG
        BZI_JPEG_APP1 = 0xe1, BZI_JPEG_APP14 = 0xee, BZI_JPEG_SOF55 = 0xf7 };
 
 typedef struct bzi_jpeg_component {
-    uint32_t id;                      /* its number, by which scans name it */
-    uint32_t h;                       /* horizontal sampling factor */
-    uint32_t v;                       /* vertical sampling factor */
+    uint32_t id;                      /* by which scans name it */
+    uint32_t h, v;                    /* horizontal and vertical sampling factors */
 } bzi_jpeg_component;
 
 /* What a header states. Sets of tables have a bit for each: 0 to 3 for quantization, 4 to 7 for Huffman codes of DC
  * coefficients, 8 to 11 for those of AC coefficients. */
 typedef struct bzi_jpeg {
     uint32_t           frame;         /* the marker of the frame header; 0: there was none */
-    uint32_t           width;         /* pixels in a row */
-    uint32_t           height;        /* rows */
+    uint32_t           width, height;
     uint32_t           count;         /* components */
     bzi_jpeg_component component[4];  /* in the order of the frame header */
     uint32_t           defined;       /* set of the tables that are defined */
@@ -3993,7 +3938,7 @@ typedef struct bzi_jpeg {
     bzi_span           exif;          /* data of the first segment that has such; .data NULL: there is none */
 } bzi_jpeg;
 
-/* Returns the next marker and its segment, or 0 if there is none. If the segment ends too early, c->overrun is set. */
+/* Returns the next marker, or 0 if there is none. If its segment ends too early, c->overrun is set. */
 static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
 {
     uint32_t marker = 0, size;
@@ -4128,9 +4073,9 @@ static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span file, bzna_error *err)
     return status;
 }
 
-/* Returns 1 if three components are R'G'B', or if four are CMYK rather than YCCK. The rules are libjpeg's, which others
- * follow. Four are YCCK if Adobe's marker says so. Of three, JFIF's marker means Y'CbCr. Without it, Adobe's marker
- * tells; without both, the components' numbers do. */
+/* Returns 1 if three components are R'G'B', or if four are CMYK rather than YCCK. The rules are libjpeg's. Four are
+ * YCCK if Adobe's marker says so. Of three, JFIF's marker means Y'CbCr; else Adobe's marker tells, or the components'
+ * numbers do. */
 static int bzi_jpeg_is_rgb(const bzi_jpeg *j)
 {
     const bzi_jpeg_component *c = j->component;
@@ -4144,7 +4089,7 @@ static int bzi_jpeg_is_rgb(const bzi_jpeg *j)
     return c[0].id == 'R' && c[1].id == 'G' && c[2].id == 'B';
 }
 
-/* Finds the chroma format. For CMYK and YCCK it is that of 4:4:4, whatever the sampling factors are. */
+/* The chroma format of CMYK and YCCK is 4:4:4, whatever the sampling factors are. */
 static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, int is_rgb, uint32_t *chroma_format, bzna_error *err)
 {
     static const struct { uint8_t x, y, format; } known[] = { { 1, 1, 3 }, { 2, 1, 2 }, { 2, 2, 1 },
@@ -4224,14 +4169,14 @@ typedef struct bzi_codec {
     uint32_t    id, allow;            /* BZNA_CODEC_...; BZNA_ALLOW_... */
     const char *name;                 /* for messages */
     const char *signature;            /* a still's first bytes; a point stands for any byte */
-    uint32_t    signature_size;       /* how many they are */
+    uint32_t    signature_size;
     char        entries[2][5];        /* types of mp4 sample entries, the writer's first; "": there are none */
     char        config[5];            /* type of the decoder configuration record; "": there is none */
     uint32_t    config_bytes;         /* the fewest bytes that it has */
     uint32_t    length_at;            /* its byte that has the size of NAL units' lengths; 0: there are none */
     /* reads the picture's format; BZNA_E_DECODE: it does not stand alone */
     bzna_status (*inspect)(const bzna_image *image, bzi_format *sps, bzna_error *err);
-    /* the part of it that a kind of still does itself */
+    /* the part of it that a kind of still does */
     bzna_status (*read)(bzi_span file, bzi_format *format, bzna_error *err);
     /* writes what a decoder is given */
     bzna_status (*stream)(const bzna_image *image, bzi_sink *out, bzna_error *err);
@@ -4260,11 +4205,10 @@ typedef struct bzi_codec {
 /* ==== 18. Stills ====================================================================================================
  * Calls: rooms 2, 9, 13, 16-17.
  *
- * PNG and WebP, and their list. examples/formats has codecs of other kinds. Sizes and orientation are read
- * from the headers, and the end of each file is looked for, because decoders conceal missing data. The number of
- * components and of their bits is known only after decoding: the format's are provisional here. */
+ * PNG and WebP; examples/formats has codecs of other kinds. The end of each file is looked for, because decoders
+ * conceal missing data. The number of components and of their bits is known only after decoding: the format's are
+ * provisional. */
 
-/* Reads a little-endian number of some bytes. */
 static uint32_t bzi_cursor_le(bzi_cursor *c, uint32_t bytes)
 {
     const uint8_t *p = bzi_cursor_take(c, bytes);
@@ -4277,9 +4221,7 @@ static uint32_t bzi_cursor_le(bzi_cursor *c, uint32_t bytes)
 
 /* --- PNG --- */
 
-enum { BZI_PNG_HEADER = 8 + 8 + 13 + 4 };                   /* the signature; then IHDR: length and type, data, CRC */
-
-/* Reads the next chunk. Returns its type, or 0 if there is none, or if it goes past the end: c->overrun is set then. */
+/* Returns the type of the next chunk, or 0 if it goes past the end: c->overrun is set then. */
 static uint32_t bzi_png_next(bzi_cursor *c, bzi_cursor *data)
 {
     uint32_t size = bzi_cursor_u32(c), type = bzi_cursor_u32(c);
@@ -4290,7 +4232,6 @@ static uint32_t bzi_png_next(bzi_cursor *c, bzi_cursor *data)
     return c->overrun ? 0 : type;
 }
 
-/* Reads a PNG's header, and looks for its end. */
 static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     /* samples of a pixel, by color type; 0: there is no such type */
@@ -4329,8 +4270,8 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     return BZNA_OK;
 }
 
-/* Removes, in place, chunks without pixels: texts, animations, and profiles, which a decoder would inflate to any size.
- * Returns the size that is left. */
+/* Removes, in place, chunks without pixels: texts, animations, and profiles, which a decoder would inflate to any
+ * size. */
 static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
 {
     bzi_cursor c = bzi_cursor_make(data, size, 0), chunk;
@@ -4398,7 +4339,6 @@ static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
     return !c->overrun;
 }
 
-/* Reads a WebP's chunks. */
 static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_of(file), riff, chunk;
@@ -4508,12 +4448,11 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
 /* ==== 19. Codecs ====================================================================================================
  * Calls: rooms 2, 9, 13-15, 17-18.
  *
- * A codec is a row of the table below, with its functions. Other rooms ask the row, and do not need to know which codec
- * it is. */
+ * A codec is a row of the table below, with its functions. Other rooms ask the row. */
 
 /* Colors of pictures for which neither container nor stream states one. In archives: BT.709 primaries, sRGB curve,
- * BT.601 matrix, full range. Elsewhere it is what the codecs' standards and FFmpeg assume: limited range, and an
- * unspecified matrix, which counts as BT.601 at any size. */
+ * BT.601 matrix, full range. Elsewhere what the codecs' standards and FFmpeg assume: limited range, and an unspecified
+ * matrix, which counts as BT.601 at any size. */
 static const bzna_color bzi_color_of_archives = { 1, 13, 5, 1, 1 }, bzi_color_of_codecs = { 2, 2, 2, 0, 1 };
 
 static bzi_span bzi_image_config(const bzna_image *image)
@@ -4521,7 +4460,6 @@ static bzi_span bzi_image_config(const bzna_image *image)
     return (bzi_span){ image->config, image->config ? image->config_size : 0 };
 }
 
-/* Returns the units of an AV1 configuration record. */
 static bzi_span bzi_image_obus(const bzna_image *image)
 {
     const bzi_span config = bzi_image_config(image);
@@ -4531,7 +4469,7 @@ static bzi_span bzi_image_obus(const bzna_image *image)
 /* Iterates over the units of the config, then over those of the data: NAL units, or AV1's. */
 typedef struct bzi_image_nals {
     bzi_nals nals[2];                 /* of the config, of the data; of AV1, only the cursors are used */
-    uint32_t codec;                   /* BZNA_CODEC_... */
+    uint32_t codec;
     uint32_t part;                    /* 0: in the config; 1: in the data */
     uint32_t kind;                    /* of the last unit: BZI_NAL_... */
 } bzi_image_nals;
@@ -4585,8 +4523,7 @@ static bzna_status bzi_image_annexb(const bzna_image *image, bzi_sink *out, bzna
     return got < 0 ? bzi_image_fail_nals(&n, err) : BZNA_OK;
 }
 
-/* AV1: writes the configuration's units, then the sample's. A picture that is a file of its own has no configuration,
- * and is written as it is. */
+/* AV1: writes the configuration's units, then the sample's. Other pictures are written as they are. */
 static bzna_status bzi_image_bytes(const bzna_image *image, bzi_sink *out, bzna_error *err)
 {
     const bzi_span config = image->codec == BZNA_CODEC_AV1 ? bzi_image_obus(image) : (bzi_span){ NULL, 0 };
@@ -4597,7 +4534,6 @@ static bzna_status bzi_image_bytes(const bzna_image *image, bzi_sink *out, bzna_
     return BZNA_OK;
 }
 
-/* Adds the parameter sets, or AV1's sequence headers, each after its size. */
 static void bzi_image_key_sets(const bzna_image *image, bzi_sink *key)
 {
     bzi_image_nals n = bzi_image_nals_make(image);
@@ -4610,8 +4546,8 @@ static void bzi_image_key_sets(const bzna_image *image, bzi_sink *key)
         }
 }
 
-/* Finds the sequence parameter set or sequence header in force, which is the last one before the first slice or frame,
- * and that slice or frame. set->data NULL: there is none. */
+/* Finds the first slice or frame, and the sequence parameter set or sequence header in force, which is the last one
+ * before it. set->data NULL: there is none. */
 static bzna_status bzi_image_find_set(const bzna_image *image, bzi_span *set, bzi_span *picture, bzna_error *err)
 {
     bzi_image_nals n = bzi_image_nals_make(image);
@@ -4626,8 +4562,7 @@ static bzna_status bzi_image_find_set(const bzna_image *image, bzi_span *set, bz
     return got ? BZNA_OK : BZI_FAIL(err, BZNA_E_DECODE, "the access unit has no picture");
 }
 
-/* H.264, H.265, AV1: reads the sequence parameter set or sequence header in force, and checks that a decoder can start
- * with the first slice or frame. */
+/* H.264, H.265, AV1: reads what is in force, and checks that a decoder can start with the first slice or frame. */
 static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
     const int is_av1 = image->codec == BZNA_CODEC_AV1;
@@ -4738,7 +4673,7 @@ static uint64_t bzi_slice_empty(uint8_t *nal, uint64_t size, const bzi_format *s
 
 /* The slices of an H.264 picture. */
 typedef struct bzi_slices {
-    bzi_format sps;                   /* as the sequence parameter set states it */
+    bzi_format sps;
     uint32_t   sets;                  /* parameter sets seen */
     uint32_t   count;                 /* slices seen */
     uint32_t   is_past;               /* another kind of unit has followed the slices */
@@ -4874,8 +4809,7 @@ static const bzi_codec *bzi_codec_of_entry(uint32_t type)
 /* ==== 20. Codecs: finding them ======================================================================================
  * Calls: rooms 2, 8-9, 13, 17-19.
  *
- * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read; the keys by
- * which decoders are kept. */
+ * Codecs by number and by a file's first bytes; kinds of files that are not read; the keys of decoders. */
 
 /* Pictures are inspected by bzi_own_prepare before they are described: bzi_image.is_inspected. */
 static bzna_status bzi_own_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
@@ -4889,7 +4823,6 @@ static const bzi_codec bzi_codec_own = { .id = BZNA_CODEC_OWN, .allow = BZNA_ALL
                                          .inspect = bzi_own_inspect, .stream = bzi_image_bytes, .in_parts = 1,
                                          .is_file = 1 };
 
-/* Returns the codec with a number, or NULL. */
 static const bzi_codec *bzi_codec_find(uint32_t id)
 {
     for (size_t i = 0; i < BZI_CODECS; i++)
@@ -4916,7 +4849,7 @@ static bzna_status bzi_codec_has_library(const bzi_codec *codec, bzna_error *err
                     is_jpeg ? "libjpeg-turbo" : "libavcodec", is_jpeg ? "BENZINA_NO_JPEG" : "BENZINA_NO_AVCODEC");
 }
 
-/* Reads what a picture states itself. A failure is named after the codec. Pre: the codec is known. */
+/* A failure is named after the codec. Pre: the codec is known. */
 static bzna_status bzi_codec_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
     if (bzi_codec_find(image->codec)->inspect(image, format, err) == BZNA_OK)
@@ -4924,14 +4857,14 @@ static bzna_status bzi_codec_inspect(const bzna_image *image, bzi_format *format
     return bzi_error_prefix(err, bzi_codec_of(image)->name);
 }
 
-/* Returns 1 if an image may be decoded, else 0. codecs: context_config.codecs. Pixels that are not coded always may. */
+/* Returns 1 if an image may be decoded. codecs: context_config.codecs. Pixels that are not coded always may. */
 static int bzi_codec_is_allowed(uint32_t codecs, const bzna_image *image)
 {
     const uint32_t allow = bzi_codec_of(image)->allow;
     return !codecs || !allow || (codecs & allow);
 }
 
-/* Returns a codec's name. Pre: the codec is known, as it is for every picture that was inspected. */
+/* Pre: the codec is known, as it is for every picture that was inspected. */
 BZI_MAYBE_UNUSED static const char *bzi_codec_name(uint32_t id) { return bzi_codec_find(id)->name; }
 
 /* Returns the codec of a file with these first bytes: JPEG, STILL or UNKNOWN. */
@@ -4954,8 +4887,7 @@ static uint32_t bzi_codec_recognize(bzi_span head)
 /* Kinds of files that users try, that are not read, and that begin with these bytes. */
 static const struct bzi_unread {
     const char *magic;                /* the bytes that tell the kind */
-    uint32_t    size;                 /* how many they are */
-    uint32_t    at;                   /* their offset in the file */
+    uint32_t    size, at;             /* how many they are; their offset in the file */
     const char *what;                 /* for messages, after "is" */
 } bzi_unread[] = {
     { "\x1f\x8b", 2, 0, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
@@ -5002,8 +4934,8 @@ static const char *bzi_codec_unread(bzi_span head)
 /* Returns the name of the picture's codec for messages; for stills that of their kind. Pre: the codec is known. */
 static const char *bzi_image_codec_name(const bzna_image *image) { return bzi_codec_of(image)->name; }
 
-/* Writes the key by which decoders are kept: the codec and the parameter sets. Pictures with the same key can share a
- * decoder. Returns the required size always; writes only what fits. Pre: the codec is known. */
+/* Writes the codec and the parameter sets: pictures with the same key can share a decoder. Returns the required size
+ * always; writes only what fits. Pre: the codec is known. */
 static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
 {
     const bzi_codec *codec = bzi_codec_of(image);
@@ -5045,7 +4977,6 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
  *
  * A picture as its container and its stream describe it together. */
 
-/* Returns 1 if a picture of that size, at that place, lies in its frame. */
 static int bzi_rect_is_inside(uint32_t x, uint32_t y, uint32_t width, uint32_t height, uint32_t frame_width,
                               uint32_t frame_height)
 {
@@ -5055,11 +4986,11 @@ static int bzi_rect_is_inside(uint32_t x, uint32_t y, uint32_t width, uint32_t h
 
 /* A coded picture, its place in the file, and what its container states about it. */
 typedef struct bzi_image {
-    bzna_image coded;                 /* the picture */
+    bzna_image coded;
     uint32_t   fourcc;                /* type of the sample entry, or the kind of a file */
     int32_t    clap[8];               /* the clean aperture as it stands in the file; all 0: there is none */
-    uint64_t   config_offset;         /* file offset of the configuration record */
-    uint64_t   data_offset;           /* file offset of the coded bytes */
+    uint64_t   config_offset;         /* in the file */
+    uint64_t   data_offset;
     uint32_t   has_range;             /* the container's color has a range; QuickTime's nclc has none */
     bzna_color otherwise;             /* the color if neither container nor stream states one */
     uint32_t   is_inspected;          /* by a codec of the program's own, which said: */
@@ -5083,13 +5014,12 @@ static bzna_status bzi_image_take(bzna_image *image, const bzna_image *given, co
     return BZNA_OK;
 }
 
-/* Describes a picture that came without a container. */
 static bzi_image bzi_image_alone(const bzna_image *coded)
 {
     return (bzi_image){ .coded = *coded, .has_range = 1, .otherwise = bzi_color_of_codecs };
 }
 
-/* Describes a picture that lies by itself in memory, at offset in its file. */
+/* offset: in the file. */
 static bzi_image bzi_image_of_bytes(uint32_t codec, bzi_span bytes, uint64_t offset)
 {
     bzna_image coded = { .struct_size = sizeof coded, .codec = codec, .data = bytes.data, .data_size = bytes.size };
@@ -5112,8 +5042,8 @@ BZI_MAYBE_UNUSED static void bzi_image_set_raw(bzi_image *image, uint32_t width,
     coded->config_size = 2;
 }
 
-/* Returns the container's color, or else the stream's. If colr has no range, the stream's counts. Only the stream can
- * state that the planes are G, B and R, and decoders go by it, so there the stream's color counts. */
+/* Returns the container's color, or else the stream's. If colr has no range, the stream's counts; so does its color if
+ * it states that the planes are G, B and R, since decoders go by it. */
 static bzna_color bzi_image_color(const bzi_image *image, const bzi_format *format)
 {
     const bzna_color *stream = &format->color;
@@ -5187,7 +5117,7 @@ static bzna_status bzi_image_inspect(const bzi_image *image, bzi_format *format,
     return BZNA_OK;
 }
 
-/* Describes a picture as container and stream do together. Its planes are set later, by the decoder. */
+/* Describes a picture. Its planes are set later, by the decoder. */
 static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edge_px, bzi_format *sps,
                                         bzna_picture *picture, bzna_error *err)
 {
@@ -5219,7 +5149,6 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
     return BZNA_OK;
 }
 
-/* Returns what the public interface tells about a picture without its bytes. */
 static bzna_image_info bzi_image_info(const bzi_image *image)
 {
     const bzna_image *coded = &image->coded;
@@ -5295,7 +5224,6 @@ typedef struct bzi_wanted {
     uint32_t shrink;                  /* a JPEG may be decoded at 1/shrink of its size */
 } bzi_wanted;
 
-/* Extends rows, so that they contain more rows. */
 static void bzi_rows_add(bzi_rows *rows, bzi_rows more)
 {
     const bzi_rows had = *rows;
@@ -5307,7 +5235,6 @@ static void bzi_rows_add(bzi_rows *rows, bzi_rows more)
     rows->end = had.end > more.end ? had.end : more.end;
 }
 
-/* Asks for the whole picture. */
 static bzi_wanted bzi_picture_all(const bzna_picture *picture)
 {
     return (bzi_wanted){ { 0, (int32_t)picture->frame_height }, { 0, (int32_t)picture->frame_width }, 1 };
@@ -5332,13 +5259,13 @@ typedef struct bzi_table {
     uint32_t  first_size;             /* of the first sample, bytes */
     uint32_t  size_bits;              /* of an entry of stsz, stz2: 4, 8, 16, 32 */
     uint32_t  common_size;            /* bytes of every sample; 0: stsz or stz2 has an entry for each */
-    uint32_t  sample_count;           /* samples of the track */
+    uint32_t  sample_count;
     uint32_t  chunk_bits;             /* of an entry of stco, co64: 32, 64; 0: no box was seen */
     uint32_t  chunk_count;            /* entries of stco, co64 */
     uint32_t  run_count;              /* entries of stsc */
     uint64_t  sizes_at;               /* file offset of the entries of stsz, stz2 */
-    uint64_t  chunks_at;              /* file offset of the entries of stco, co64 */
-    uint64_t  runs_at;                /* file offset of the entries of stsc */
+    uint64_t  chunks_at;              /* likewise, of stco, co64 */
+    uint64_t  runs_at;                /* likewise, of stsc */
 } bzi_table;
 
 /* A track of a movie. */
@@ -5349,12 +5276,11 @@ typedef struct bzi_track {
     uint32_t   format;                /* type of its first sample entry; jpeg if that is mp4v and has JPEG */
     uint32_t   flags;                 /* of tkhd */
     uint32_t   entries;               /* sample entries seen; only the first is kept */
-    uint32_t   frame_width;           /* of the sample entry, pixels */
-    uint32_t   frame_height;          /* of the sample entry, rows */
+    uint32_t   frame_width, frame_height;   /* of the sample entry */
     uint32_t   has_clap;              /* clap was seen */
     uint32_t   has_sync;              /* stss was seen */
     uint32_t   sync_count;            /* sync samples that it lists */
-    int32_t    clap[8];               /* the clean aperture, as it stands in the file */
+    int32_t    clap[8];               /* as it stands in the file */
     bzna_color color;                 /* of colr */
     uint32_t   has_range;             /* color.full_range is stated: QuickTime's nclc ends before it */
     bzi_span   config;                /* the payload of hvcC, avcC or av1C; data NULL: it was not kept */
@@ -5362,7 +5288,7 @@ typedef struct bzi_track {
     uint32_t   orientation;           /* the effect of tkhd's matrix, as EXIF's number; 0: it has another effect */
     uint64_t   turned_at;             /* file offset of a matrix with another effect; else 0 */
     uint32_t   number;                /* of the track in its movie, from 0 */
-    bzi_table  table;                 /* the sample tables */
+    bzi_table  table;
 } bzi_track;
 
 /* What a file's boxes state besides its tracks. */
@@ -5384,7 +5310,7 @@ typedef struct bzi_movie {
     uint32_t           has_moov;      /* moov was seen */
     uint32_t           depth;         /* types in path */
     uint32_t           path[BZI_LIMIT_DEPTH]; /* types from the file level down to the box being read */
-    uint32_t           track_count;   /* tracks in use */
+    uint32_t           track_count;
     bzi_track         *track;         /* the last of them, which is being read */
     bzi_track          tracks[BZI_LIMIT_TRACKS]; /* in the order of their trak boxes */
 } bzi_movie;
@@ -5409,11 +5335,9 @@ static bzna_status bzi_box_blame(const bzi_movie *movie)
     return n ? bzi_error_prefix(movie->err, path) : movie->err->status;
 }
 
-/* Makes an error of the box that is being read. */
 #define BZI_BOX_FAIL(movie, status, offset, ...)                                                                       \
     (BZI_FAIL_AT((movie)->err, status, offset, __VA_ARGS__), bzi_box_blame(movie))
 
-/* Begins to read a file's boxes. */
 static void bzi_movie_begin(bzi_movie *movie, bzna_error *err)
 {
     memset(movie, 0, offsetof(bzi_movie, tracks));
@@ -5718,12 +5642,11 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c)
  *
  * The table of boxes that are read; the walk over boxes. */
 
-/* A box. */
 typedef struct bzi_box {
-    uint64_t at;                      /* file offset of the box */
-    uint64_t size;                    /* bytes of the whole box, with its header */
+    uint64_t at;                      /* file offset */
+    uint64_t size;                    /* bytes, with its header */
     uint64_t header;                  /* bytes of its header: 8 or 16 */
-    uint32_t type;                    /* four characters */
+    uint32_t type;
 } bzi_box;
 
 /* Which boxes are read, and by which function. */
@@ -5922,7 +5845,6 @@ static bzna_status bzi_track_blame(const bzi_track *track, const char *box, bzna
 
 #define BZI_STBL "mdia/minf/stbl/"    /* on the way to a track's tables */
 
-/* Makes an error of a track's box. */
 #define BZI_TRACK_FAIL(err, status, offset, track, box, ...)                                                           \
     (BZI_FAIL_AT(err, status, offset, __VA_ARGS__), bzi_track_blame(track, box, err))
 
@@ -6024,8 +5946,8 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
                        (bzi_llu)limit);
 }
 
-/* Finds how a track's pictures are to be turned: by the matrices of track and movie, each of which may be a turn by
- * quarters or a mirror. *orientation 0: as the pictures state themselves. */
+/* The matrices of track and movie turn a track's pictures by quarters, or mirror them. *orientation 0: as the pictures
+ * state themselves. */
 BZI_COLD
 static bzna_status bzi_track_orientation(const bzi_track *track, const bzi_movie_head *head, uint32_t *orientation,
                                          bzna_error *err)
@@ -6041,7 +5963,6 @@ static bzna_status bzi_track_orientation(const bzi_track *track, const bzi_movie
     return track->turned_at ? bzi_track_blame(track, "tkhd", err) : bzi_error_box(err, "moov/mvhd");
 }
 
-/* Describes a track's pictures. length_size comes from the configuration record. */
 static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzna_error *err)
 {
     const int32_t *c = track->clap;
@@ -6094,53 +6015,26 @@ static bzna_status bzi_track_unit(const bzi_track *track, bzi_span unit, uint64_
     return BZNA_OK;
 }
 
-/* Describes the first picture of a track. bytes: the movie's file, which lies in memory, at offset in another one. */
-static bzna_status bzi_track_first(const bzi_track *track, const bzi_movie_head *head, bzi_span bytes, uint64_t offset,
-                                   bzi_image *image, bzna_error *err)
-{
-    bzi_span unit;
-    uint64_t at;
-    uint32_t orientation;
-
-    if (bzi_track_orientation(track, head, &orientation, err) != BZNA_OK)
-        return err->status;
-    if (!track->table.chunk_count)
-        return BZI_FAIL(err, BZNA_E_BOX, "%s has a sample but no stco or co64 entry", track->name);
-    if (bzi_table_entry(&track->table, 0, bytes.size, &at, &unit.size, err) != BZNA_OK)
-        return err->status;
-
-    unit.data = bytes.data + at;
-    if (bzi_track_unit(track, unit, offset + at, image, err) != BZNA_OK)
-        return err->status;
-    image->coded.orientation = orientation;
-    return BZNA_OK;
-}
-
 
 /* ==== 25. Containers ================================================================================================
  * Calls: rooms 2, 9, 11.
  *
- * The types of containers. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
- * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 24 to 40 knows
- * which type of container a sample comes from.
+ * A container holds samples: an archive, a plain mp4 video, and others. Its type is a row of operations. An open
+ * container is immutable, and any thread may use it. No code outside of rooms 24 to 40 knows its type.
  *
  * An example: a file that begins with "GRAY", and then has pictures of 28 x 28 gray bytes, end to end. This and an
  * entry in bzi_containers is all that it needs (parameters without their types; each function returns BZNA_OK):
  *
- *     int gray_probe(head)                      { return head.size >= 4 && !memcmp(head.data, "GRAY", 4); }
- *     bzna_status gray_open(c, config, err)     { c->count = (c->source.size - 4) / 784;
- *                                                 bzi_container_add_field(c, c->own, BZNA_FIELD_IMAGE, 1, "image"); }
- *     bzna_status gray_locate(c, index, extent, err)
- *                                               { extent->offset = 4 + 784 * index;
- *                                                 extent->size = 784; }
- *     bzna_status gray_image(c, sample, pick, image, err)
- *                                               { static const uint8_t layout[2] = { 1, 0 };
- *                                                 *image = bzi_image_of_bytes(BZNA_CODEC_RAW,
- *                                                                             bzi_sample_span(sample), 0);
- *                                                 bzi_image_set_raw(image, 28, 28, layout); }
- *     const bzi_container_ops gray_row = {
- *         .name = "gray", .own_bytes = sizeof(bzi_field), .still = 1, .probe = gray_probe, .open = gray_open,
- *         .locate = gray_locate, .image = gray_image, .fingerprint = bzi_container_hash }; */
+ *   int gray_probe(head) { return head.size >= 4 && !memcmp(head.data, "GRAY", 4); }
+ *   bzna_status gray_open(c, config, err) { c->count = (c->source.size - 4) / 784;
+ *       bzi_container_add_field(c, c->own, BZNA_FIELD_IMAGE, 1, "image"); }
+ *   bzna_status gray_locate(c, index, extent, err) { extent->offset = 4 + 784 * index; extent->size = 784; }
+ *   bzna_status gray_image(c, sample, pick, image, err) { static const uint8_t layout[2] = { 1, 0 };
+ *       *image = bzi_image_of_bytes(BZNA_CODEC_RAW, bzi_sample_span(sample), 0);
+ *       bzi_image_set_raw(image, 28, 28, layout); }
+ *   const bzi_container_ops gray_row = {
+ *       .name = "gray", .own_bytes = sizeof(bzi_field), .still = 1, .probe = gray_probe, .open = gray_open,
+ *       .locate = gray_locate, .image = gray_image, .fingerprint = bzi_container_hash }; */
 
 /* The place of a sample's bytes: in a source, in a file that is opened to read them, or in memory. */
 typedef struct bzi_extent {
@@ -6205,14 +6099,12 @@ typedef struct bzi_value {
     uint32_t absent;                  /* the sample has no such value */
 } bzi_value;
 
-/* Adds the name of a picture, if there is room. */
 static void bzi_sample_ref_add(bzna_sample_ref *out, const char *name)
 {
     if (out->image_count < BZNA_IMAGES_MAX)
         bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, name);
 }
 
-/* Writes a value, if it fits, and its size. */
 static void bzi_value_put(bzi_value *value, const void *data, uint64_t size)
 {
     value->size = size;
@@ -6233,8 +6125,8 @@ typedef struct bzi_container bzi_container;
 #define BZI_FETCH    102              /* locate: the bytes lie in no one place. `fetch` gets them */
 
 /* The operations of a type of containers. Their errors name place and byte offset; the caller adds the sample and the
- * file. After a row that declines, the next row that recognizes the file has its turn, and finds `own`, which has the
- * same type, as this one left it. Operations from `fetch` on may be NULL. */
+ * file. After a row that declines, the next one that recognizes the file has its turn, and finds `own` as this one left
+ * it. Operations from `fetch` on may be NULL. */
 typedef struct bzi_container_ops {
     const char *name;                 /* for messages */
     uint64_t    own_bytes;            /* bytes of bzi_container.own, all zeros before open */
@@ -6308,7 +6200,7 @@ struct bzi_container {
 };
 
 
-/* Adds a field. own: the array in which the container keeps its fields. */
+/* own: the array in which the container keeps its fields. */
 static void bzi_container_add_field(bzi_container *c, bzi_field *own, uint32_t kind, uint32_t inside, const char *name)
 {
     bzi_field *field = &own[c->field_count++];
@@ -6318,7 +6210,7 @@ static void bzi_container_add_field(bzi_container *c, bzi_field *own, uint32_t k
     bzi_string_copy(field->name, sizeof field->name, name);
 }
 
-/* Gives the name of a class, for rows that set class_names. Pre: target < class_count. */
+/* For rows that set class_names. Pre: target < class_count. */
 BZI_MAYBE_UNUSED static bzna_status bzi_container_class_name(const bzi_container *c, uint64_t target, bzi_value *value,
                                                              bzna_error *err)
 {
@@ -6354,7 +6246,7 @@ static uint32_t bzi_container_find_field(const bzi_container *c, const char *nam
            !strcmp(name, "target") ? c->target_field : BZI_NO_FIELD;
 }
 
-/* Adds to a hash what tells most files apart: their sizes. */
+/* What tells most files apart are their sizes. */
 static uint64_t bzi_container_hash(const bzi_container *c, uint64_t hash)
 {
     const uint64_t words[2] = { c->source.size, c->count };
@@ -6393,7 +6285,7 @@ static bzna_status bzi_extent_open(const bzi_container *c, bzi_extent *extent, b
     return err->status;
 }
 
-/* Puts the path of the file in which an extent lies before the message, if it has one. */
+/* Puts the path of an extent's file before the message, if it has one. */
 BZI_COLD
 static bzna_status bzi_extent_blame(const bzi_container *c, const bzi_extent *extent, bzna_error *err)
 {
@@ -6413,7 +6305,7 @@ static bzna_status bzi_extent_blame(const bzi_container *c, const bzi_extent *ex
     return path[0] && !strstr(err->message, path) ? bzi_error_prefix(err, path) : err->status;
 }
 
-/* Makes the error for a picture that is not there. name: the one that was asked for; NULL: any. */
+/* name: the picture that is not there; NULL: any. */
 static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 {
     return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture%s%s%s", name ? " \"" : "", name ? name : "",
@@ -6425,11 +6317,8 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
  * Calls: rooms 2, 7-9, 12, 17-21.
  *
  * A picture that is a file of its own, by itself or among the bytes of a sample: of a kind that the library knows, or
- * of the program's own codecs (context_config.own_codecs). Those are asked for what no kind of the library's takes.
- * Their functions run without any lock, and nothing that they say is trusted. Each thread that reads their pictures
- * has a bzi_own, with the states that they keep for it. */
-
-/* --- Codecs of the program's own: which, and with what --- */
+ * of the program's own codecs (context_config.own_codecs), which are asked for what no kind of the library's takes.
+ * Their functions run without any lock, and nothing that they say is trusted. */
 
 /* Checks the caller's codecs and copies them to the host, which closes host->own_codec_count of them. After a failure
  * they are still the caller's. */
@@ -6479,7 +6368,7 @@ static bzna_status bzi_own_open(bzi_host *host, const bzna_own_codecs *given, bz
     return BZNA_OK;
 }
 
-/* Returns 1 if a file's name has an extension of the program's own codecs, else 0. extension: without its dot. */
+/* Returns 1 if the program's own codecs have an extension, which is without its dot. */
 BZI_MAYBE_UNUSED static int bzi_own_has_extension(const bzi_host *host, const char *extension)
 {
     for (uint32_t i = 0; i < host->own_codec_count; i++)
@@ -6502,7 +6391,6 @@ static uint32_t bzi_own_recognize(const bzi_host *host, bzi_span bytes)
     return BZNA_CODEC_UNKNOWN;
 }
 
-/* Continues a hash with what tells the codecs from others. Without any, it stays as it is. */
 static uint64_t bzi_own_hash(const bzi_host *host, uint64_t hash)
 {
     for (uint32_t i = 0; i < host->own_codec_count; i++)
@@ -6510,7 +6398,7 @@ static uint64_t bzi_own_hash(const bzi_host *host, uint64_t hash)
     return hash;
 }
 
-/* Returns 1 if a codec of the program's own may wrap pictures that the library decodes, else 0. */
+/* Returns 1 if a codec of the program's own may wrap pictures that the library decodes. */
 static int bzi_own_wraps(const bzi_host *host)
 {
     for (uint32_t i = 0; i < host->own_codec_count; i++)
@@ -6519,14 +6407,13 @@ static int bzi_own_wraps(const bzi_host *host)
     return 0;
 }
 
-/* Returns 1 if this codec may, else 0. */
+/* Returns 1 if this codec may. */
 BZI_MAYBE_UNUSED static int bzi_own_may_wrap(const bzi_host *host, uint32_t codec)
 {
     return codec - BZNA_CODEC_OWN < host->own_codec_count && host->own_codecs[codec - BZNA_CODEC_OWN].c.unwrap;
 }
 
-/* --- Codecs of the program's own: what a thread keeps --- */
-
+/* What the codecs keep for a thread that reads their pictures. */
 typedef struct bzi_own {
     bzi_host  *host;                  /* NULL: there are no codecs */
     void      *states[BZI_LIMIT_OWN_CODECS];
@@ -6538,7 +6425,6 @@ typedef struct bzi_own {
     bzi_buffer copies[BZI_LIMIT_OUTPUTS];
 } bzi_own;
 
-/* Ends what was begun. It may begin again. */
 static void bzi_own_end(bzi_own *own)
 {
     for (uint32_t i = 0; own->begun; i++, own->begun >>= 1) {
@@ -6554,7 +6440,7 @@ static void bzi_own_end(bzi_own *own)
         bzi_buffer_free(&own->host->memory, &own->copies[i]);
 }
 
-/* Makes an error of what a codec's function returned, and of the message that it may have left in *err. */
+/* Makes an error of what a codec's function returned, and of the message that it may have left. */
 static bzna_status bzi_own_fail(const bzi_own *own, uint32_t i, const char *function, int32_t said, uint64_t bytes,
                                 bzna_error *err)
 {
@@ -6565,7 +6451,7 @@ static bzna_status bzi_own_fail(const bzi_own *own, uint32_t i, const char *func
     return bzi_error_prefix(err, own->host->own_codecs[i].name);
 }
 
-/* Gives a codec's state for this thread. The first time it makes it. */
+/* Makes a codec's state for this thread, unless there is one. */
 static bzna_status bzi_own_begin(bzi_own *own, uint32_t i, bzna_error *err)
 {
     const bzna_codec *c = &own->host->own_codecs[i].c;
@@ -6622,7 +6508,6 @@ static bzna_status bzi_own_format(const bzna_codec_shape *shape, int is_index, b
     return BZNA_OK;
 }
 
-/* Returns 1 if so many bytes lie in a span, else 0. */
 static int bzi_span_holds(bzi_span span, const void *data, uint64_t size)
 {
     const uintptr_t begin = (uintptr_t)span.data, at = (uintptr_t)data;
@@ -6654,7 +6539,7 @@ static bzna_status bzi_own_take_inner(bzi_own *own, bzi_span wrapper, bzna_image
     return BZNA_OK;
 }
 
-/* Replaces a wrapper by the picture in it, which is treated from then on as if it had come alone. */
+/* Replaces a wrapper by the picture in it, as if that had come alone. */
 static bzna_status bzi_own_unwrap(bzi_own *own, uint32_t i, bzi_image *image, bzna_error *err)
 {
     const bzna_codec *c = &own->host->own_codecs[i].c;
@@ -6704,10 +6589,9 @@ static bzna_status bzi_own_prepare_one(bzi_own *own, bzi_image *image, bzna_erro
     if (bzi_own_begin(own, i, err) != BZNA_OK)
         return err->status;
 
-    if (codec->c.inspect) {
-        bzi_error_init(err);
+    bzi_error_init(err);
+    if (codec->c.inspect)
         BZI_CALLBACK(said = codec->c.inspect(own->states[i], file.data, file.size, &shape, err));
-    }
     if (said != BZNA_OK) {
         bzi_own_fail(own, i, "inspect", said, file.size, err);
         return bzi_image_fail_at(image, err);
@@ -6734,7 +6618,7 @@ static bzna_status bzi_own_prepare(bzi_own *own, bzi_image *image, bzna_error *e
 
 /* --- Pictures that are files --- */
 
-/* Returns 1 if no kind of this build's takes a file, else 0. */
+/* Returns 1 if no kind of this build's takes a file. */
 static int bzi_codec_declines(bzi_span bytes)
 {
     const uint32_t kind = bzi_codec_recognize(bytes);
@@ -6747,7 +6631,7 @@ static uint32_t bzi_file_own(const bzi_host *host, bzi_span bytes)
     return host->own_codec_count && bzi_codec_declines(bytes) ? bzi_own_recognize(host, bytes) : BZNA_CODEC_UNKNOWN;
 }
 
-/* Describes a picture that is a file, at offset in the file that holds it. Its first bytes tell its kind. */
+/* As bzi_image_found, for those of the program's own codecs, too. */
 static bzna_status bzi_file_image(const bzi_host *host, bzi_span bytes, uint64_t offset, bzi_image *image,
                                   bzna_error *err)
 {
@@ -6765,12 +6649,10 @@ static bzna_status bzi_file_image(const bzi_host *host, bzi_span bytes, uint64_t
 /* ==== 27. Containers: mp4 ===========================================================================================
  * Calls: rooms 2, 8-9, 11, 13, 19-20, 22-25.
  *
- * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose
- * first video track every sample is a sync sample: each frame is then a sample. The index is read once, here: 12 bytes
- * for each sample's place, 12 for that of its name, and 8 for its target. A source of callbacks is asked for the movie
- * box in one piece. A sample's own boxes are read with the sample, and nothing is allocated for it. */
+ * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose first
+ * video track every sample is a sync sample: each frame is then a sample. The index is read once, here: 12 bytes for
+ * each sample's place, 12 for that of its name, and 8 for its target. A sample's own boxes are read with the sample. */
 
-/* The data that the rows of archives and of videos keep of a file. */
 typedef struct bzi_mp4 {
     bzi_window     moov;              /* through which the movie box is read, while the file is opened */
     int64_t       *targets;           /* c->target_count of them */
@@ -6811,7 +6693,6 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie)
     const uint8_t *bytes;
     uint64_t at = 0;
 
-    movie->window = &((bzi_mp4 *)c->own)->moov;
     for (uint32_t n = 0; at < end && status == BZNA_OK && (!n || end - at >= 8); n++, at += box.size) {
         last = box;
         if (n == BZI_LIMIT_TOP_BOXES)
@@ -6859,6 +6740,7 @@ static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
 
     bzi_movie_begin(&movie, err);
     mp4->moov = (bzi_window){ .source = &c->source, .memory = &c->host->memory, .held = c->source.held };
+    movie.window = &mp4->moov;
     if (bzi_mp4_scan(c, &movie) != BZNA_OK)
         return err->status;
     if (!(c->tracks = bzi_arena_copy(&c->arena, movie.tracks, movie.track_count, sizeof *movie.tracks)))
@@ -6890,8 +6772,7 @@ static bzi_track *bzi_mp4_find(const bzi_container *c, const char *name, const c
     return bzi_track_find(c->tracks, c->info.track_count, variant);
 }
 
-/* Reads the targets, into the array that has their offsets. Those that lie end to end, as in archives, are read at
- * once. */
+/* Reads the targets into the array of their offsets; those that lie end to end, as in archives, at once. */
 static bzna_status bzi_mp4_read_targets(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -6926,10 +6807,9 @@ static bzna_status bzi_mp4_read_targets(bzi_container *c, bzna_error *err)
 /* Iterates over the fields in a box of ours. */
 typedef struct bzi_named {
     bzi_cursor c;                     /* at the next field */
-    uint32_t   left;                  /* fields left */
+    uint32_t   left;                  /* fields */
     uint32_t   kind;                  /* of the last field: BZNA_FIELD_...; 0: there is none */
-    bzi_span   name;                  /* in the box */
-    bzi_span   value;                 /* in the box */
+    bzi_span   name, value;           /* in the box */
 } bzi_named;
 
 /* Begins at the first field. A box of an unknown version is ignored, as if it were empty. */
@@ -6944,7 +6824,7 @@ static bzi_named bzi_named_begin(bzi_span box, uint64_t at)
     return n;
 }
 
-/* Reads the next field. Returns BZNA_END after the last. */
+/* Returns BZNA_END after the last field. */
 static bzna_status bzi_named_next(bzi_named *n, bzna_error *err)
 {
     bzi_cursor *c = &n->c;
@@ -6995,7 +6875,7 @@ static bzna_status bzi_mp4_read_names(bzi_container *c, uint32_t inside, bzna_er
                        "it has no room for the names of %llu classes", (bzi_llu)c->class_count);
 }
 
-/* Gives the name of a class. Pre: target < class_count. */
+/* Pre: target < class_count. */
 static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err)
 {
     const bzi_mp4 *mp4 = c->own;
@@ -7100,7 +6980,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 
 
 /* ==== 28. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 8-9, 11, 13, 19-20, 22-27.
+ * Calls: rooms 2, 9, 11, 13, 19-20, 22-27.
  *
  * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
@@ -7110,7 +6990,6 @@ static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_ex
                            &extent->size, err);
 }
 
-/* Gives a sample's target. */
 static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
     const bzi_mp4 *mp4 = c->own;
@@ -7130,7 +7009,7 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
     return BZNA_OK;
 }
 
-/* Gives a sample's name, without its NUL. */
+/* The name has no NUL. */
 static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
     const bzi_track *track = bzi_mp4_of(c)->filename;
@@ -7157,7 +7036,6 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
     return BZNA_OK;
 }
 
-/* Returns 1 for a video track that has samples. */
 static int bzi_track_is_picture(const bzi_track *track)
 {
     return track->handler == bzi_type("vide") && track->table.sample_count > 0;
@@ -7198,7 +7076,7 @@ static bzi_track *bzi_mp4_choose(bzi_movie *movie, const bzi_pick *pick)
     return NULL;
 }
 
-/* Returns 1 if a sample of an archive is no file of boxes, but a picture by itself, as its first bytes say; else 0. */
+/* Returns 1 if a sample of an archive is no file of boxes, but a picture by itself, as its first bytes say. */
 static int bzi_mp4_is_picture(const bzi_container *c, const bzi_sample *sample)
 {
     const bzi_span bytes = bzi_sample_span(sample);
@@ -7207,8 +7085,8 @@ static int bzi_mp4_is_picture(const bzi_container *c, const bzi_sample *sample)
            (!bzi_mp4_probe(bytes) && bzi_file_own(c->host, bytes) != BZNA_CODEC_UNKNOWN);
 }
 
-/* Finds a field in a box of ours: the sample's box in an archive; else the file's, because the file is a sample by
- * itself. n->kind becomes 0 if the sample does not have the field. */
+/* Finds a field in a box of ours: in an archive the sample's, else the file's, which is a sample by itself. n->kind
+ * becomes 0 if the sample does not have the field. */
 static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
                                       bzi_named *n, bzna_error *err)
 {
@@ -7240,32 +7118,43 @@ static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *
 static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                          bzi_image *image, bzna_error *err)
 {
+    const bzi_extent *e = &sample->extent;
     bzi_movie movie;
     bzi_named n;
     const bzi_track *track;
+    bzi_span unit;
+    uint64_t at;
+    uint32_t orientation;
     const uint32_t number = pick->name ? bzi_container_find_picture(c, pick->name) : BZI_NO_FIELD;
     const bzi_field *field = number != BZI_NO_FIELD && number >= bzi_mp4_of(c)->first_own ? &c->fields[number] : NULL;
 
     if (bzi_mp4_is_picture(c, sample)) {
         if (pick->name && strcmp(pick->name, "image") && strcmp(pick->name, "bzna_input"))
             return bzi_container_fail_image(pick->name, err);           /* it has no thumbnail */
-        return bzi_file_image(c->host, bzi_sample_span(sample), sample->extent.offset, image, err);
+        return bzi_file_image(c->host, bzi_sample_span(sample), e->offset, image, err);
     }
     if (field) {                      /* its value is a whole file */
         if (bzi_mp4_find_named(c, sample, field, &n, err) != BZNA_OK)
             return err->status;
         if (!n.kind)
             return bzi_container_fail_image(field->name, err);
-        return bzi_file_image(c->host, n.value, sample->extent.offset + (uint64_t)(n.value.data - sample->bytes),
-                              image, err);
+        return bzi_file_image(c->host, n.value, e->offset + (uint64_t)(n.value.data - sample->bytes), image, err);
     }
+
     if (bzi_mp4_parse(sample, &movie, err) != BZNA_OK)
         return err->status;
     if (!(track = bzi_mp4_choose(&movie, pick)))
         return bzi_container_fail_image(pick->name, err);
-
-    if (bzi_track_first(track, &movie.head, bzi_sample_span(sample), sample->extent.offset, image, err) != BZNA_OK)
+    if (bzi_track_orientation(track, &movie.head, &orientation, err) != BZNA_OK)
         return err->status;
+    if (!track->table.chunk_count)
+        return BZI_FAIL(err, BZNA_E_BOX, "%s has a sample but no stco or co64 entry", track->name);
+    if (bzi_table_entry(&track->table, 0, e->size, &at, &unit.size, err) != BZNA_OK)
+        return err->status;
+    unit.data = sample->bytes + at;
+    if (bzi_track_unit(track, unit, e->offset + at, image, err) != BZNA_OK)
+        return err->status;
+    image->coded.orientation = orientation;
     image->otherwise = bzi_color_of_archives;
     return BZNA_OK;
 }
@@ -7330,7 +7219,6 @@ static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
     return hash;
 }
 
-/* Gives a sample's name or target, or the value of a field in a box of ours, if the sample has it. */
 static bzna_status bzi_mp4_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                                  bzna_error *err)
 {
@@ -7379,20 +7267,18 @@ static const bzi_container_ops bzi_mp4_video = {
 /* ==== 29. Writer: pictures ==========================================================================================
  * Calls: rooms 2, 9, 13-14, 19-21.
  *
- * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
- * This room has coded pictures taken apart, their sample entries, and what is kept of each sample until the index is
- * written. */
+ * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same
+ * bytes. */
 
-/* A picture to write, taken apart once, from config and data. */
+/* A picture to write, taken apart. */
 typedef struct bzi_coded {
     bzna_image       image;                               /* the caller's, with what it left out */
-    const bzi_codec *codec;                               /* of the image */
+    const bzi_codec *codec;
     bzi_format       sps;                                 /* what the stream says */
     bzi_span         sets[BZI_LIMIT_PARAMETER_SETS];      /* AV1: one, the sequence header's payload */
     uint32_t         set_count;
 } bzi_coded;
 
-/* Adds a parameter set unless the same is there already. */
 static bzna_status bzi_coded_add_set(bzi_coded *coded, bzi_span set, bzna_error *err)
 {
     uint64_t total = set.size;
@@ -7535,7 +7421,7 @@ static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
         BZI_OUT(out, "3Bx", 0xfc | sps->chroma_format, 0xf8 | (sps->depth_luma - 8), 0xf8 | (sps->depth_chroma - 8));
 }
 
-/* Writes a sequence header as a unit with a size field, as av1C requires. */
+/* av1C requires a unit with a size field. */
 static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
 {
     uint64_t size = payload.size;
@@ -7660,7 +7546,7 @@ static bzi_index_entry *bzi_index_at(const bzi_index *index, uint64_t i)
 /* The tracks of an archive and of a sample in it, by what they hold. */
 enum { BZI_TRACK_INPUT, BZI_TRACK_TARGET, BZI_TRACK_NAME, BZI_TRACK_THUMB };
 
-/* Finds what a track has of the i-th sample: returns where it lies in the file, and sets its bytes. */
+/* Returns where a track's part of the i-th sample lies in the file, and sets its bytes. */
 static uint64_t bzi_index_find(const bzi_index *index, uint32_t track, uint64_t i, uint64_t *size)
 {
     const bzi_index_entry *e = bzi_index_at(index, i);
@@ -7688,8 +7574,7 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t track, uint64_t 
 /* ==== 30. Writer: tracks, samples ===================================================================================
  * Calls: rooms 2, 4, 7-10, 13, 22, 25-26, 29.
  *
- * The boxes of one track, in a sample or in the index. Also here: a whole sample, made by the thread that hands it in,
- * and the struct of a writer.
+ * The boxes of a track; a whole sample, made by the thread that hands it in; the struct of a writer.
  *
  * Fields lie in a box 'uuid' of the sample's moov, before the tracks: the original reader looks for tracks until the
  * last box that it read was one, and never returns if another box follows them. It has:
@@ -7703,12 +7588,10 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t track, uint64_t 
 
 #define BZI_WRITER_TIMESCALE 20u
 
-/* The matrix of pictures that are not turned. */
 #define BZI_WRITER_UPRIGHT 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000
 
 /* --- Tracks --- */
 
-/* One track to write. */
 typedef struct bzi_track_desc {
     uint32_t         kind;            /* BZI_TRACK_... */
     uint32_t         id;
@@ -7796,7 +7679,6 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
 
 /* --- Samples --- */
 
-/* A sample that was handed in. */
 typedef struct bzi_pending {
     struct bzi_pending *next;         /* in the queue */
     uint64_t            index;        /* of the sample in the archive */
@@ -7827,7 +7709,7 @@ static void bzi_out_field(bzi_out *out, uint32_t kind, const char *name, const v
     bzi_out_little(out, value, size, bzi_number_bytes(kind));
 }
 
-/* Returns the i-th of the fields that the caller gave. Pre: they were checked. */
+/* Pre: the fields were checked. */
 static bzna_field_value bzi_sample_field(const bzna_writer_sample *sample, uint32_t i)
 {
     bzna_field_value value;
@@ -7923,7 +7805,7 @@ static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, co
     p->entry.thumb_size = (uint32_t)tracks[3].size;
 }
 
-/* Makes the bytes of a sample. No lock is held. A picture that is small enough is its own thumbnail. */
+/* No lock is held. A picture that is small enough is its own thumbnail. */
 static bzna_status bzi_pending_make(bzi_pending *p, const bzi_host *host, const bzna_writer_sample *sample,
                                     bzna_error *err)
 {
@@ -8010,19 +7892,16 @@ static void bzi_writer_free(bzna_writer *writer)
     bzi_host_drop(host);
 }
 
-/* Writes bytes to the sink or to the file. An error names the place and, if it is known, the file. */
 static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const void *bytes, uint64_t size,
                                     bzna_error *err)
 {
     bzna_status status = BZNA_OK;
     int error = 0;
 
-    if (writer->sink.write_at) {
+    if (writer->sink.write_at)
         BZI_CALLBACK(status = writer->sink.write_at(writer->sink.user, offset, bytes, size));
-    } else {
+    else
         error = bzi_os_file_write_at(&writer->file, offset, bytes, size);
-    }
-
     if (status >= 0 && !error)
         return BZNA_OK;
     status = bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes failed: %s", (bzi_llu)size,
@@ -8060,9 +7939,8 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
  * Calls: rooms 2, 4, 7-10, 13, 29-30.
  *
  * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
- * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
- * end of mdat. The archive's mdat has length 0, which marks it as unfinished, until bzna_writer_finish sets the
- * length. */
+ * order of their indices, so that the file does not depend on timing. The archive's mdat has length 0, which marks it
+ * as unfinished, until bzna_writer_finish sets the length. */
 
 #define BZI_WRITER_MDAT      24u      /* offset of mdat, behind ftyp; its length follows its first 8 bytes */
 
@@ -8090,7 +7968,6 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
     return names->failed ? bzi_fail_memory(err, "the names of classes") : BZNA_OK;
 }
 
-/* Makes the file, or takes the sink. */
 static bzna_status bzi_writer_open(bzna_writer *writer, const char *path, const bzna_sink *sink, bzna_error *err)
 {
     int error;
@@ -8111,11 +7988,9 @@ static bzna_status bzi_writer_open(bzna_writer *writer, const char *path, const 
 
 static void bzi_writer_close(bzna_writer *writer)
 {
-    if (!writer->sink.write_at) {
-        bzi_os_file_close(&writer->file);
-    } else if (writer->sink.close) {
+    bzi_os_file_close(&writer->file);                       /* there is none with a sink */
+    if (writer->sink.close)
         BZI_CALLBACK(writer->sink.close(writer->sink.user));
-    }
     bzi_writer_free(writer);
 }
 
@@ -8206,19 +8081,6 @@ static bzi_pending **bzi_queue_find(bzna_writer *writer, uint64_t index)
 
 static uint64_t bzi_pending_bytes(const bzi_pending *p) { return sizeof *p + p->out.buffer.capacity; }
 
-/* Takes the sample whose turn it is. NULL: it is not there. */
-static bzi_pending *bzi_queue_take(bzna_writer *writer)
-{
-    bzi_pending *p = writer->queue;
-    if (!p || p->index != writer->next)
-        return NULL;
-    writer->queue = p->next;
-    writer->queue_last = p->next ? writer->queue_last : NULL;
-    writer->queue_count--;
-    writer->queue_bytes -= bzi_pending_bytes(p);
-    return p;
-}
-
 /* Lists the indices below the largest that were not given, as "5, 9 to 12", as many as there is room for. */
 static void bzi_queue_name_missing(const bzna_writer *writer, char text[160])
 {
@@ -8293,8 +8155,13 @@ static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
     if (writer->busy)
         return BZNA_OK;
     writer->busy = 1;
-    while (!writer->poison && (p = bzi_queue_take(writer)) != NULL) {
+    while (!writer->poison && (p = writer->queue) != NULL && p->index == writer->next) {
         bzna_status status;
+
+        writer->queue = p->next;
+        writer->queue_last = p->next ? writer->queue_last : NULL;
+        writer->queue_count--;
+        writer->queue_bytes -= bzi_pending_bytes(p);
         writer->next++;
         bzi_os_unlock(&writer->lock);
         status = p->out.size ? bzi_writer_write_sample(writer, p, err) : BZNA_OK;
