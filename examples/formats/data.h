@@ -260,8 +260,8 @@ bzna_status bzna_formats_paths(data_names *paths, const char *path, bzna_error *
  * empty. */
 bzna_status bzna_formats_match(data_names *paths, const char *folder, const char *pattern, bzna_error *err);
 
-/* Opens a file as the records that config->records describes (records.c). is_held: it is read into memory first. kind:
- * what messages call it, and its files have a path. On failure, the source in file is still the caller's. */
+/* Opens a file as the records that config->records describes (records.c). On failure, the source in file is still the
+ * caller's. */
 bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, const char *name,
                                       const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
 

@@ -147,7 +147,7 @@ static bzna_status open_one(bzna_context *context, const char *path, bzna_format
 static bzna_status open_each(bzna_context *context, const data_names *paths, bzna_formats_config *c, bzna_dataset **out,
                              bzna_error *err)
 {
-    bzna_dataset **parts = calloc(paths->count, sizeof *parts);
+    bzna_dataset **parts = calloc((size_t)paths->count + 1, sizeof *parts);
     uint32_t opened = 0;
 
     if (!parts)

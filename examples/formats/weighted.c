@@ -86,8 +86,8 @@ static bzna_status add_up(draws *d, const bzna_dataset *dataset, bzna_error *err
     uint64_t positive = 0, end = 0;
     double sum = 0;
 
-    d->sums = malloc((size_t)d->groups * sizeof *d->sums);
-    d->ends = malloc((size_t)d->groups * sizeof *d->ends);
+    d->sums = calloc((size_t)d->groups + 1, sizeof *d->sums);
+    d->ends = calloc((size_t)d->groups + 1, sizeof *d->ends);
     if (!d->sums || !d->ends)
         return bzna_formats_data_no_memory(err);
     for (uint64_t i = 0; i < d->groups; i++) {
@@ -258,7 +258,7 @@ bzna_status bzna_formats_weighted_give(bzna_loader *loader, const bzna_dataset *
 
     bzna_error_init(&e, sizeof e);
     if (take(&d, dataset, weights, &e) == BZNA_OK && add_up(&d, dataset, &e) == BZNA_OK) {
-        if (d.count > SIZE_MAX / sizeof *list || !(list = malloc((size_t)d.count * sizeof *list)))
+        if (d.count >= SIZE_MAX / sizeof *list || !(list = malloc(((size_t)d.count + 1) * sizeof *list)))
             bzna_formats_data_no_memory(&e);
         else if (fill(&d, epoch, list, &e) == BZNA_OK)
             bzna_loader_set_batches(loader, epoch, list, d.count, NULL, 0, &e);
