@@ -12905,7 +12905,7 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
  *              converted either, and repeat what was subsampled.
  * Scans        A picture of several scans is read to its end before its pixels are made, and must be complete, since
  *              libjpeg does not report missing scans. Where AC coefficients are missing, libjpeg smooths.
- * Memory       libjpeg allocates a picture's coefficients with malloc. bzi_jpeg_check_memory bounds them. */
+ * Memory       libjpeg allocates a picture's coefficients with malloc. bzi_jpeg_inspect bounds them. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_TEXT_OF(version) #version
