@@ -1141,6 +1141,49 @@ BZI_KERNEL_FN float bzi_kernel_along(const float h[9], int along, int32_t i)
     return along ? v : u;
 }
 
+/* Output columns first..end - 1 and rows top..bottom - 1: those that show the picture. */
+typedef struct bzi_kernel_inner {
+    int32_t first, end, top, bottom;
+} bzi_kernel_inner;
+
+/* Does an output pixel show the picture? Pre: H is affine. */
+BZI_KERNEL_FN int bzi_kernel_is_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t x,
+                                       int32_t y)
+{
+    float u, v;
+    bzi_kernel_map_affine(slot->h, x, y, &u, &v);
+    return bzi_kernel_inside(u, view->x[0].last) && bzi_kernel_inside(v, view->y[0].last) &&
+           (!(slot->flags & BZI_KERNEL_CLIP) || bzi_kernel_is_kept(slot, x, y));
+}
+
+/* The columns of row y that lie inside: one piece, as each border is straight, and u and v are monotonic, rounding
+ * included. */
+BZI_KERNEL_CPU void bzi_kernel_columns_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t width,
+                                              int32_t y, bzi_kernel_inner *in)
+{
+    in->first = 0;
+    in->end = width;
+    while (in->first < width && !bzi_kernel_is_inside(slot, view, in->first, y))
+        in->first++;
+    while (in->end > in->first && !bzi_kernel_is_inside(slot, view, in->end - 1, y))
+        in->end--;
+}
+
+/* Pre: H is aligned, and so is the clip: all rows inside have the same columns. */
+BZI_KERNEL_CPU bzi_kernel_inner bzi_kernel_inner_of(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                                    const bzi_kernel_output *out)
+{
+    bzi_kernel_inner in = { 0, 0, 0, out->height };
+    for (; in.top < out->height; in.top++) {
+        bzi_kernel_columns_inside(slot, view, out->width, in.top, &in);
+        if (in.first < in.end)
+            break;
+    }
+    while (in.bottom > in.top && !bzi_kernel_is_inside(slot, view, in.first, in.bottom - 1))
+        in.bottom--;
+    return in;
+}
+
 /* Are there vectors? Not on machines whose most significant byte comes first, since four samples are read as one
  * number, and on x86-64 without AVX2 (before 2013): bzi_kernel_warp_plain does everything there. */
 #if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && !defined(__i386__)
@@ -1355,7 +1398,7 @@ typedef struct bzi_kernel_lines {
     int      aligned;                 /* H is; otherwise scans are made for output rows, y along their columns, too */
     int      level;                   /* not aligned: all columns of a row take the same of y */
     int32_t  planned[2];              /* not aligned: the columns that x is of */
-    int32_t  first, end, top, bottom; /* output columns and rows inside the picture; not aligned: of that row */
+    bzi_kernel_inner in;              /* not aligned: of that row */
     bzi_kernel_scan x[2], y[2];       /* aligned: indices of columns count from low */
     int32_t  low[2], count[2];        /* the first sample that is read, which may lie before the picture; how many */
     int      is_near[2];              /* windows have the samples of four columns */
@@ -1595,53 +1638,17 @@ BZI_KERNEL_CPU void bzi_kernel_plan_samples(bzi_kernel_lines *lines, int c, int3
     }
 }
 
-/* Does an output pixel show the picture? Pre: H is affine. */
-BZI_KERNEL_FN int bzi_kernel_is_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t x,
-                                              int32_t y)
-{
-    float u, v;
-    bzi_kernel_map_affine(slot->h, x, y, &u, &v);
-    return bzi_kernel_inside(u, view->x[0].last) && bzi_kernel_inside(v, view->y[0].last) &&
-           (!(slot->flags & BZI_KERNEL_CLIP) || bzi_kernel_is_kept(slot, x, y));
-}
-
-/* The columns of row y that lie inside: one piece, as each border is straight, and u and v are monotonic, rounding
- * included. Its ends are looked for from those of
- * the row before, or from column 0 on, if it begins before those and ends before them, too. */
-BZI_KERNEL_CPU void bzi_kernel_columns_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t width,
-                                             int32_t y, int32_t *first, int32_t *end)
-{
-    int32_t left = *first, right = *end;
-    while (left < width && !bzi_kernel_is_inside(slot, view, left, y))
-        left++;
-    for (left = left < width ? left : 0; left < width && !bzi_kernel_is_inside(slot, view, left, y);)
-        left++;
-    while (left > 0 && left < width && bzi_kernel_is_inside(slot, view, left - 1, y))
-        left--;
-    while (right > left && !bzi_kernel_is_inside(slot, view, right - 1, y))
-        right--;
-    for (right = right > left ? right : left; right < width && bzi_kernel_is_inside(slot, view, right, y);)
-        right++;
-    *first = left;
-    *end = right;
-}
-
 /* What every output column and row takes, and which samples columns touch. Returns 0 when more lie inside than can.
  * Pre: lines are laid out, for an aligned H. */
 BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                    const bzi_kernel_output *out)
 {
-    for (lines->bottom = out->height; lines->top < out->height && lines->first >= lines->end; lines->top++)
-        if (bzi_kernel_inside(bzi_kernel_along(slot->h, 1, lines->top), view->y[0].last))
-            bzi_kernel_columns_inside(slot, view, out->width, lines->top, &lines->first, &lines->end);
-    lines->top -= lines->first < lines->end;
-    while (lines->bottom > lines->top && !bzi_kernel_is_inside(slot, view, lines->first, lines->bottom - 1))
-        lines->bottom--;
-    const int32_t columns = lines->end - lines->first, rows = lines->bottom - lines->top;
+    const bzi_kernel_inner in = lines->in = bzi_kernel_inner_of(slot, view, out);
+    const int32_t columns = in.end - in.first, rows = in.bottom - in.top;
     if (rows == 0 || columns > (int32_t)lines->x[0].room || rows > (int32_t)lines->y[0].room)
         return rows == 0;
     for (int c = 0; c < 2; c++) {
-        const bzi_kernel_stretch x = { c, 0, lines->first, lines->end, 0 }, y = { c, 1, lines->top, lines->bottom, 0 };
+        const bzi_kernel_stretch x = { c, 0, in.first, in.end, 0 }, y = { c, 1, in.top, in.bottom, 0 };
         bzi_kernel_plan_scan(lines->x[c], slot, view, x, 1);
         bzi_kernel_plan_scan(lines->y[c], slot, view, y, 1);
         bzi_kernel_plan_samples(lines, c, columns);
@@ -1688,7 +1695,7 @@ BZI_KERNEL_OF_ROW void bzi_kernel_filter_row(const bzi_kernel_lines *lines, cons
 {
     const bzi_kernel_scan scan = lines->x[c];
     const int32_t *least = scan.index + lines->least[c], *pick = lines->pick[c];
-    const size_t columns = (size_t)(lines->end - lines->first);
+    const size_t columns = (size_t)(lines->in.end - lines->in.first);
     for (size_t i = 0; i < columns; i += 8) {
         const bzi_kernel_wholes picks = bzi_kernel_wholes_at(pick + i);
         const int32_t *at = scan.index + i;
@@ -1792,7 +1799,7 @@ BZI_KERNEL_CPU void bzi_kernel_take(bzi_kernel_lines *lines, const bzi_kernel_sl
                                     int c, int32_t y)
 {
     const bzi_kernel_scan *scan = &lines->y[c];
-    const size_t at = (size_t)(y - lines->top);
+    const size_t at = (size_t)(y - lines->in.top);
     const int32_t last = (int32_t)view->y[c].last, taps = scan->taps;
     int32_t n = 0;
     for (int32_t k = 0; k < taps; k++) {
@@ -1823,7 +1830,7 @@ BZI_KERNEL_CPU void bzi_kernel_round_rows(const bzi_kernel_slot *slot, bzi_kerne
 {
     for (int p = 0; p < 3; p++) {
         bzi_kernel_sum_parts(lines, p, lines->rgb[p]);
-        bzi_kernel_round_row(lines->rgb[p], NULL, lines->scale[p > 0], (size_t)(lines->end - lines->first),
+        bzi_kernel_round_row(lines->rgb[p], NULL, lines->scale[p > 0], (size_t)(lines->in.end - lines->in.first),
                              bzi_kernel_most(slot));
     }
     bzi_kernel_take_whole(lines, 0, lines->rgb);
@@ -1866,7 +1873,7 @@ BZI_KERNEL_OF_ROW void bzi_kernel_paint_as(const bzi_kernel_slot *given, const b
                                            uint32_t channels, int lerp, int none, uint8_t *const to[3])
 {
     const bzi_kernel_slot slot = *given;       /* as no store changes it, it stays in registers */
-    const int32_t columns = lines->end - lines->first, size = 1 << bzi_kernel_element_shift(dtype);
+    const int32_t columns = lines->in.end - lines->in.first, size = 1 << bzi_kernel_element_shift(dtype);
     for (int32_t i = 0; i < columns; i += 8) {
         i = !none || i + 8 <= columns ? i : columns - 8;       /* the last vector overlaps, with equal values */
         bzi_kernel_reals c[3] = { bzi_kernel_mix(lines, 0, lerp, i), bzi_kernel_mix(lines, 1, lerp, i),
@@ -1890,7 +1897,7 @@ BZI_KERNEL_ROW void bzi_kernel_paint_row(const bzi_kernel_slot *slot, const bzi_
 {
     const float *m = slot->rgb;
     const int none = slot->flags == 0 && channels == 3 && m[0] == m[4] && m[0] == m[8] && m[1] == 0.0f &&
-                     m[10] == 0.0f && lines->end - lines->first >= 8 && (const void *)lines->part[0][0] != to[0];
+                     m[10] == 0.0f && lines->in.end - lines->in.first >= 8 && (const void *)lines->part[0][0] != to[0];
     if (none && lines->lerp == 2)
         bzi_kernel_paint_as(slot, lines, dtype, 3, 2, 1, to);
     else if (none && lines->lerp)
@@ -1907,7 +1914,7 @@ BZI_KERNEL_OF_ROW void bzi_kernel_jitter_as(const bzi_kernel_slot *slot, const b
 {
     const bzi_kernel_slot local = *slot;
     float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
-    for (int32_t i = 0; i < lines->end - lines->first; i++) {
+    for (int32_t i = 0; i < lines->in.end - lines->in.first; i++) {
         float c[3] = { r[i], g[i], b[i] };
         bzi_kernel_jitter_step(&local, flags, step, c);
         r[i] = c[0];
@@ -1921,7 +1928,7 @@ BZI_KERNEL_ROW void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kerne
 {
     const float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
     const float w0 = slot->luma[0], w1 = slot->luma[1], w2 = slot->luma[2];
-    const int32_t columns = lines->end - lines->first;
+    const int32_t columns = lines->in.end - lines->in.first;
     uint8_t *const rgb[3] = { (uint8_t *)lines->rgb[0], (uint8_t *)lines->rgb[1], (uint8_t *)lines->rgb[2] };
     int32_t sum = 0;                           /* of at most 2^14 pixels, below 2^16 each */
     bzi_kernel_paint_row(&lines->before, lines, BZNA_DTYPE_FLOAT32, 3, rgb);
@@ -1993,8 +2000,8 @@ BZI_KERNEL_CPU void bzi_kernel_read_mean(const bzi_kernel_lines *lines, const bz
     const float *plane = (const float *)(uintptr_t)out->mean;
     const int64_t step_x = lines->turned ? out->height : 1, step_y = lines->turned ? 1 : out->width;
     for (uint32_t p = 0; p < out->channels; p++, plane += (int64_t)out->width * out->height)
-        for (int32_t x = lines->first; x < lines->end; x++)
-            lines->mean[p][x - lines->first] = plane[y * step_y + x * step_x];
+        for (int32_t x = lines->in.first; x < lines->in.end; x++)
+            lines->mean[p][x - lines->in.first] = plane[y * step_y + x * step_x];
 }
 
 
@@ -2005,7 +2012,7 @@ BZI_KERNEL_CPU void bzi_kernel_emit(const bzi_kernel_slot *slot, bzi_kernel_line
     const int is_beside = out->stride_x == 1;
     uint8_t *to[3];
     for (uint32_t p = 0; p < 3; p++)           /* of no use where only sums are wanted */
-        to[p] = is_beside ? bzi_kernel_at(bzi_kernel_address(slot->dst, out, p, y, lines->first)) :
+        to[p] = is_beside ? bzi_kernel_at(bzi_kernel_address(slot->dst, out, p, y, lines->in.first)) :
                             (uint8_t *)(void *)lines->color[p];
     if (out->mean)
         bzi_kernel_read_mean(lines, out, y);
@@ -2015,8 +2022,8 @@ BZI_KERNEL_CPU void bzi_kernel_emit(const bzi_kernel_slot *slot, bzi_kernel_line
         return;
     bzi_kernel_paint_row(&lines->colors, lines, out->dtype, out->channels, to);
     if (!is_beside)
-        bzi_kernel_scatter(out, (const uint8_t *const *)to, lines->end - lines->first,
-                           bzi_kernel_at(bzi_kernel_address(slot->dst, out, 0, y, lines->first)));
+        bzi_kernel_scatter(out, (const uint8_t *const *)to, lines->in.end - lines->in.first,
+                           bzi_kernel_at(bzi_kernel_address(slot->dst, out, 0, y, lines->in.first)));
 }
 
 /* The rows that output row y of an aligned H is made of. */
@@ -2142,7 +2149,7 @@ BZI_KERNEL_OF_ROW void bzi_kernel_turned_as(const bzi_kernel_lines *lines, const
 {
     const bzi_kernel_turned t = { lines->x[c], lines->y[c], c, slot->h[0] < 0.0f ? 3 : 0, slot->h[3] < 0.0f ? 3 : 0,
                                   (int32_t)view->x[c].last, (int32_t)view->y[c].last };
-    const size_t columns = (size_t)(lines->end - lines->first);
+    const size_t columns = (size_t)(lines->in.end - lines->in.first);
     const int is_narrow = slot->pitch[c] < 32 || slot->pitch[2 * c] < 32;      /* what is read is wider than a row */
     const int32_t bottom = is_narrow ? 0 : t.bottom;
     for (size_t i = 0; i < columns; i += 8) {
@@ -2166,7 +2173,7 @@ BZI_KERNEL_OF_ROW void bzi_kernel_turned_as(const bzi_kernel_lines *lines, const
 BZI_KERNEL_ROW void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                           bzi_kernel_lines *lines, int32_t y)
 {
-    const int32_t first = lines->first, end = lines->end;
+    const int32_t first = lines->in.first, end = lines->in.end;
     const int is_planned = slot->h[1] == 0.0f && lines->planned[0] == first && lines->planned[1] == end;
     lines->level = slot->h[3] == 0.0f;
     lines->planned[0] = first;
@@ -2214,8 +2221,8 @@ BZI_KERNEL_CPU int bzi_kernel_warp_rows(const bzi_kernel_slot *given, const bzi_
     }
     for (int32_t y = 0; y < out.height; y++) {
         if (!lines.aligned)
-            bzi_kernel_columns_inside(&slot, &view, out.width, y, &lines.first, &lines.end);
-        const int inside = lines.aligned ? y >= lines.top && y < lines.bottom : lines.first < lines.end;
+            bzi_kernel_columns_inside(&slot, &view, out.width, y, &lines.in);
+        const int inside = lines.aligned ? y >= lines.in.top && y < lines.in.bottom : lines.in.first < lines.in.end;
         if (inside && lines.aligned)
             bzi_kernel_take_rows(&slot, &view, &lines, y);
         else if (inside)
@@ -2224,8 +2231,8 @@ BZI_KERNEL_CPU int bzi_kernel_warp_rows(const bzi_kernel_slot *given, const bzi_
             bzi_kernel_emit(&slot, &lines, &out, y);
         if (slot.flags & BZI_KERNEL_SUM)
             continue;
-        bzi_kernel_fill_columns(&slot, &out, turned, y, 0, inside ? lines.first : out.width);
-        bzi_kernel_fill_columns(&slot, &out, turned, y, inside ? lines.end : out.width, out.width);
+        bzi_kernel_fill_columns(&slot, &out, turned, y, 0, inside ? lines.in.first : out.width);
+        bzi_kernel_fill_columns(&slot, &out, turned, y, inside ? lines.in.end : out.width, out.width);
     }
     bzi_kernel_add_sums(&slot, lines.sums);
     return 1;
@@ -2238,83 +2245,46 @@ typedef struct bzi_kernel_channel {
     uint64_t from;                    /* the sample of output pixel 0, 0, which may lie outside the picture */
     int64_t  step, pitch;             /* bytes to those of the next output column and row */
     float    m, add;                  /* plane to R'G'B'; 1 and 0 mostly */
-    float    bias, scale, fill, luma[3];
-    int      is_gray;                 /* the luma of three channels that are equal */
-    uint32_t dtype;
+    float    bias, scale;
+    const float *luma;                /* of three equal channels, this luma; or NULL */
 } bzi_kernel_channel;
 
-typedef struct bzi_kernel_copy {
-    int32_t  first, end, top, bottom; /* output columns and rows inside the picture */
-    bzi_kernel_channel channel[3];
-} bzi_kernel_copy;
-
-/* Output pixels i of 0..size - 1 whose sample at + i * step is one of 0..last. */
-BZI_KERNEL_CPU void bzi_kernel_copy_inside(int32_t at, int32_t step, int32_t last, int32_t size, int32_t *first,
-                                           int32_t *end)
+/* Is it a whole number that floats beside it are 1 apart of? */
+BZI_KERNEL_FN int bzi_kernel_is_whole(float value)
 {
-    const int64_t low = step > 0 ? -(int64_t)at : (int64_t)at - last, high = step > 0 ? (int64_t)last - at : at;
-    *first = low > 0 ? (int32_t)(low < size ? low : size) : 0;
-    *end = high < *first ? *first : high + 1 < size ? (int32_t)high + 1 : size;
-}
-
-/* The coordinate that a row of H gives an output pixel, if that is a whole number and the next pixel's is beside it. A
- * float holds all that are met exactly. */
-BZI_KERNEL_CPU int bzi_kernel_copy_axis(float along, float across, float from, int32_t *at, int32_t *step)
-{
-    if ((along != 1.0f && along != -1.0f) || across != 0.0f || !(from >= -4194304.0f && from <= 4194304.0f) ||
-        from != (float)(int32_t)from)
-        return 0;
-    *at = (int32_t)from;
-    *step = (int32_t)along;
-    return 1;
-}
-
-/* The plane that a channel is of, if it is of one alone; otherwise -1. m: its row of the matrix. Products with 0 change
- * no bit but the sign of a zero, which clamping takes. */
-BZI_KERNEL_CPU int bzi_kernel_copy_plane(const float m[4], const bzi_kernel_view *view)
-{
-    const int of = m[0] != 0.0f ? 0 : m[1] != 0.0f ? 1 : 2;
-    int is_alone = of == 0 || view->plane[1];
-    for (int k = 0; k < 3; k++)
-        is_alone &= k == of || m[k] == 0.0f;   /* NaN is not */
-    return is_alone ? of : -1;
+    return value >= -4194304.0f && value <= 4194304.0f && value == (float)(int32_t)value;
 }
 
 /* Returns 0 where a slot is no copy. */
-BZI_KERNEL_CPU int bzi_kernel_plan_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
-                                        bzi_kernel_copy *copy)
+BZI_KERNEL_CPU int bzi_kernel_plan_copy(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                        const bzi_kernel_output *out, bzi_kernel_channel channel[3])
 {
     const float *h = slot->h;
     const int is_gray = (slot->flags & BZI_KERNEL_GRAY) != 0;
-    int32_t x, y, step_x, step_y;
-    if (slot->depth != 8 || slot->x1 < slot->x0 || slot->y1 < slot->y0 || out->mean || !bzi_kernel_affine(h) ||
+    if (slot->depth != 8 || slot->x1 < slot->x0 || slot->y1 < slot->y0 || out->mean || !bzi_kernel_aligned(h) ||
         (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_JITTER | BZI_KERNEL_SUM | BZI_KERNEL_CLIP)) ||
-        out->width > 16384 || out->height > 16384 || !bzi_kernel_copy_axis(h[0], h[1], h[2], &x, &step_x) ||
-        !bzi_kernel_copy_axis(h[4], h[3], h[5], &y, &step_y))
+        out->width > 16384 || out->height > 16384 || h[0] * h[0] != 1.0f || h[4] * h[4] != 1.0f ||
+        !bzi_kernel_is_whole(h[2]) || !bzi_kernel_is_whole(h[5]) || view->kind == BZI_KERNEL_SHARP ||
+        (view->plane[1] && (slot->shift_x || slot->shift_y || is_gray)))
         return 0;
-    const bzi_kernel_view view = bzi_kernel_view_of(slot);
-    if (view.kind == BZI_KERNEL_SHARP || (view.plane[1] && (slot->shift_x || slot->shift_y || is_gray)))
-        return 0;
-    for (int i = 0; i < 3; i++) {
-        const float *m = slot->rgb + 4 * i, *w = slot->luma;
-        const int p = bzi_kernel_copy_plane(m, &view);
-        if (p < 0)
-            return 0;
+    for (int i = 0; i < 3; i++) {              /* products with 0 change no bit but a zero's sign, which clamping takes */
+        const float *m = slot->rgb + 4 * i;
+        const int p = m[0] != 0.0f ? 0 : m[1] != 0.0f ? 1 : 2;
         const int64_t step = slot->step[p], pitch = slot->pitch[p];
-        copy->channel[i] = (bzi_kernel_channel){
-            view.plane[p] + (uint64_t)(y * pitch + x * step), step * step_x, pitch * step_y, m[p], m[3], slot->bias[i],
-            slot->scale[i], slot->fill[i], { w[0], w[1], w[2] }, is_gray, out->dtype
+        if (m[(p + 1) % 3] != 0.0f || m[(p + 2) % 3] != 0.0f || !view->plane[p])
+            return 0;
+        channel[i] = (bzi_kernel_channel){
+            view->plane[p] + (uint64_t)((int64_t)h[5] * pitch + (int64_t)h[2] * step), step * (int64_t)h[0],
+            pitch * (int64_t)h[4], m[p], m[3], slot->bias[i], slot->scale[i], is_gray ? slot->luma : NULL
         };
     }
-    bzi_kernel_copy_inside(x, step_x, (int32_t)view.x[0].last, out->width, &copy->first, &copy->end);
-    bzi_kernel_copy_inside(y, step_y, (int32_t)view.y[0].last, out->height, &copy->top, &copy->bottom);
     return 1;
 }
 
-/* So many columns at most are copied at a time. */
+/* Columns are copied in pieces: of so many, and the last of up to eight more. */
 #define BZI_KERNEL_COPIED 256
 
-/* Elements of columns side by side, at least eight; the step is 1 or -1. */
+/* Elements of at least eight samples side by side; the step is 1 or -1. dtype is a constant. */
 BZI_KERNEL_OF_ROW void bzi_kernel_copy_as(uint32_t dtype, const bzi_kernel_channel *given, const uint8_t *from,
                                           int64_t step, int32_t count, uint8_t *to)
 {
@@ -2326,94 +2296,65 @@ BZI_KERNEL_OF_ROW void bzi_kernel_copy_as(uint32_t dtype, const bzi_kernel_chann
         memcpy(&bytes, step < 0 ? from - k - 7 : from + k, sizeof bytes);
         bytes = step < 0 ? __builtin_bswap64(bytes) : bytes;
         bzi_kernel_reals v = bzi_kernel_clamp8(channel.m * bzi_kernel_bytes_of(bytes) + channel.add, 255.0f);
-        if (channel.is_gray)
+        if (w)
             v = (w[0] * v + w[1] * v) + w[2] * v;
         bzi_kernel_put8(dtype, to + (k << bzi_kernel_element_shift(dtype)), (v - channel.bias) * channel.scale);
     }
 }
 
-/* Columns from one on, at most BZI_KERNEL_COPIED, all inside; sorted out first, if they are few or not side by side. */
-BZI_KERNEL_ROW void bzi_kernel_copy_columns(const bzi_kernel_channel *channel, const uint8_t *from, int32_t count,
-                                            uint8_t *to)
+/* Columns first..end - 1 of row y, all inside, and at least eight. Samples that do not lie side by side are sorted out
+ * first, and elements are scattered behind that. */
+BZI_KERNEL_ROW void bzi_kernel_copy_row(uint64_t dst, const bzi_kernel_channel *channel, const bzi_kernel_output *out,
+                                        int32_t y, int32_t first, int32_t end)
 {
-    const int is_few = count < 8, is_beside = !is_few && (channel->step == 1 || channel->step == -1);
-    const int64_t step = is_beside ? channel->step : 1;
-    uint8_t bytes[BZI_KERNEL_COPIED], few[8 * sizeof(float)];
-    for (int32_t k = 0; k < count && !is_beside && channel->step == 3; k++)
-        bytes[k] = from[3 * k];
-    for (int32_t k = 0; k < count && !is_beside && channel->step != 3; k++)
-        bytes[k] = from[k * channel->step];
-    BZI_KERNEL_BY_TYPE(channel->dtype, bzi_kernel_copy_as, channel, is_beside ? from : bytes, step, is_few ? 8 : count,
-                       is_few ? few : to);
-    if (is_few)
-        memcpy(to, few, (size_t)count << bzi_kernel_element_shift(channel->dtype));
-}
-
-/* Columns first..end - 1 of row y of channel i, side by side at to: fill, what is inside, fill. */
-BZI_KERNEL_CPU void bzi_kernel_copy_part(const bzi_kernel_copy *copy, uint32_t i, int32_t y, int32_t first, int32_t end,
-                                         uint8_t *to)
-{
-    const bzi_kernel_channel *channel = &copy->channel[i];
-    const int shift = bzi_kernel_element_shift(channel->dtype), inside = y >= copy->top && y < copy->bottom;
-    const int32_t begin = !inside ? end : copy->first < first ? first : copy->first < end ? copy->first : end;
-    const int32_t behind = !inside || copy->end > end ? end : copy->end < begin ? begin : copy->end;
-    bzi_kernel_fill_row(channel->dtype, channel->fill, 1, begin - first, to);
-    for (int32_t at = begin; at < behind; at += BZI_KERNEL_COPIED) {
-        const uint64_t from = channel->from + (uint64_t)(y * channel->pitch + at * channel->step);
-        bzi_kernel_copy_columns(channel, bzi_kernel_at(from), at + BZI_KERNEL_COPIED < behind ? BZI_KERNEL_COPIED :
-                                behind - at, to + ((size_t)(at - first) << shift));
-    }
-    bzi_kernel_fill_row(channel->dtype, channel->fill, 1, end - behind, to + ((size_t)(behind - first) << shift));
-}
-
-/* Row y where its pixels do not lie side by side. */
-BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kernel_copy *copy,
-                                           const bzi_kernel_output *out, int32_t y)
-{
-    union {                                    /* elements of the output's type */
-        float real[BZI_KERNEL_COPIED];
-        uint16_t half[BZI_KERNEL_COPIED];
-        uint8_t byte[4 * BZI_KERNEL_COPIED];
-    } rows[3];
-    const uint8_t *const from[3] = { rows[0].byte, rows[1].byte, rows[2].byte };
-    for (int32_t first = 0, end; first < out->width; first = end) {
-        end = first + BZI_KERNEL_COPIED < out->width ? first + BZI_KERNEL_COPIED : out->width;
-        for (uint32_t i = 0; i < out->channels; i++)
-            bzi_kernel_copy_part(copy, i, y, first, end, rows[i].byte);
-        bzi_kernel_scatter(out, from, end - first,
-                           bzi_kernel_at(bzi_kernel_address(slot->dst, out, 0, y, first)));
+    uint8_t bytes[BZI_KERNEL_COPIED + 8], rows[3][sizeof bytes * sizeof(float)];
+    const uint8_t *const elements[3] = { rows[0], rows[1], rows[2] };
+    for (int32_t count; first < end; first += count) {
+        count = end - first < (int32_t)sizeof bytes ? end - first : BZI_KERNEL_COPIED;
+        for (uint32_t i = 0; i < out->channels; i++) {
+            const int64_t step = channel[i].step;
+            const uint8_t *from = bzi_kernel_at(channel[i].from + (uint64_t)(y * channel[i].pitch + first * step));
+            const int is_beside = step == 1 || step == -1;
+            uint8_t *to = out->stride_x == 1 ? bzi_kernel_at(bzi_kernel_address(dst, out, i, y, first)) : rows[i];
+            for (int32_t k = 0; k < count && step == 3; k++)
+                bytes[k] = from[3 * k];
+            for (int32_t k = 0; k < count && step != 3 && !is_beside; k++)
+                bytes[k] = from[k * step];
+            BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_copy_as, &channel[i], is_beside ? from : bytes,
+                               is_beside ? step : 1, count, to);
+        }
+        if (out->stride_x != 1)
+            bzi_kernel_scatter(out, elements, count, bzi_kernel_at(bzi_kernel_address(dst, out, 0, y, first)));
     }
 }
 
-/* Makes one row of all, where rows follow each other without a gap, in the picture as in the output: small pictures
- * have short rows. */
-BZI_KERNEL_CPU void bzi_kernel_copy_join(bzi_kernel_copy *copy, bzi_kernel_output *out)
-{
-    const int64_t width = out->width;
-    int joins = copy->first == 0 && copy->end == out->width && copy->top == 0 && copy->bottom == out->height &&
-                out->stride_y == width * out->stride_x;
-    for (uint32_t i = 0; i < out->channels; i++)
-        joins &= copy->channel[i].pitch == width * copy->channel[i].step;
-    if (!joins)
-        return;
-    out->width = copy->end = out->width * out->height;
-    out->height = copy->bottom = 1;
-}
-
-/* Copies a slot's picture. Returns 1; or 0, having done nothing, where it takes more than a copy. */
+/* Copies a slot's picture. Returns 1; or 0, having done nothing, where it takes more than a copy. Rows are made as one
+ * where they follow each other without a gap, in the picture as in the output: small pictures have short rows. */
 BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *to)
 {
-    bzi_kernel_output joined = *to, *const out = &joined;
-    bzi_kernel_copy copy;
-    if (!bzi_kernel_has_vectors() || !bzi_kernel_plan_copy(slot, out, &copy))
+    bzi_kernel_output out = *to;
+    bzi_kernel_channel channel[3];
+    const bzi_kernel_view view = bzi_kernel_view_of(slot);
+    if (!bzi_kernel_has_vectors() || !bzi_kernel_plan_copy(slot, &view, to, channel))
         return 0;
-    bzi_kernel_copy_join(&copy, out);
-    for (int32_t y = 0; y < out->height && out->stride_x != 1; y++)
-        bzi_kernel_copy_pixels(slot, &copy, out, y);
-    for (uint32_t i = 0; i < out->channels && out->stride_x == 1; i++)
-        for (int32_t y = 0; y < out->height; y++)
-            bzi_kernel_copy_part(&copy, i, y, 0, out->width,
-                                 bzi_kernel_at(bzi_kernel_address(slot->dst, out, i, y, 0)));
+    bzi_kernel_inner in = bzi_kernel_inner_of(slot, &view, to);
+    if (in.end - in.first < 8)
+        return 0;
+    int joins = in.end - in.first == out.width && in.bottom - in.top == out.height &&
+                out.stride_y == out.width * out.stride_x;
+    for (uint32_t i = 0; i < out.channels; i++)
+        joins &= channel[i].pitch == out.width * channel[i].step;
+    if (joins) {
+        in.end = out.width *= out.height;
+        in.bottom = out.height = 1;
+    }
+    for (int32_t y = 0; y < out.height; y++) {
+        const int inside = y >= in.top && y < in.bottom;
+        if (inside)
+            bzi_kernel_copy_row(slot->dst, channel, &out, y, in.first, in.end);
+        bzi_kernel_fill_columns(slot, &out, 0, y, 0, inside ? in.first : out.width);
+        bzi_kernel_fill_columns(slot, &out, 0, y, inside ? in.end : out.width, out.width);
+    }
     return 1;
 }
 
@@ -2972,12 +2913,12 @@ BZI_KERNEL_FN void bzi_kernel_pass_pixel(const bzi_kernel_pass *pass, const bzi_
     bzi_kernel_store(pass->dst, out, x, y, c);
 }
 
-/* Pixels above bottom and left of right. kind: a constant; that of all passes with neighbors is SHARPEN. */
+/* All pixels. kind: a constant; that of all passes with neighbors is SHARPEN. */
 BZI_KERNEL_FN void bzi_kernel_pass_pixels(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                          bzi_kernel_thread thread, int32_t right, int32_t bottom, uint32_t kind)
+                                          bzi_kernel_thread thread, uint32_t kind)
 {
-    for (uint32_t y = thread.y; y < (uint32_t)bottom; y += thread.step_y)
-        for (uint32_t x = thread.x; x < (uint32_t)right; x += thread.step_x)
+    for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y)
+        for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x)
             if (kind == BZI_KERNEL_PASS_SHARPEN)
                 bzi_kernel_pass_neighbors(pass, out, (int32_t)x, (int32_t)y);
             else
@@ -2988,20 +2929,13 @@ BZI_KERNEL_FN void bzi_kernel_pass_pixels(const bzi_kernel_pass *pass, const bzi
 BZI_KERNEL_FN void bzi_kernel_pass_thread(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
                                           bzi_kernel_thread thread, bzi_kernel_block block)
 {
-    const int32_t width = out->width, height = out->height;
     switch (pass->kind) {
     case BZI_KERNEL_PASS_TALLY: bzi_kernel_pass_tally(pass, out, block); break;
     case BZI_KERNEL_PASS_TABLE: bzi_kernel_pass_table(pass, out, block); break;
-    case BZI_KERNEL_PASS_MIX:
-        bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_MIX);
-        break;
-    case BZI_KERNEL_PASS_FINISH:
-        bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_FINISH);
-        break;
-    case BZI_KERNEL_PASS_SHARPEN: case BZI_KERNEL_PASS_BLUR_ROWS: case BZI_KERNEL_PASS_BLUR_COLUMNS:
-        bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_SHARPEN);
-        break;
-    default: bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_COVER);
+    case BZI_KERNEL_PASS_MIX: bzi_kernel_pass_pixels(pass, out, thread, BZI_KERNEL_PASS_MIX); break;
+    case BZI_KERNEL_PASS_FINISH: bzi_kernel_pass_pixels(pass, out, thread, BZI_KERNEL_PASS_FINISH); break;
+    case BZI_KERNEL_PASS_COVER: bzi_kernel_pass_pixels(pass, out, thread, BZI_KERNEL_PASS_COVER); break;
+    default: bzi_kernel_pass_pixels(pass, out, thread, BZI_KERNEL_PASS_SHARPEN);
     }
 }
 
@@ -3095,41 +3029,6 @@ BZI_KERNEL_GLOBAL_FN BZI_KERNEL_TWO bzi_kernel_augment(const bzi_kernel_passes p
 /* The passes again, faster, with the same bits: loops over planes, of which compilers make vectors. Samples go through
  * a table in place as soon as it is made. */
 
-/* A histogram. Several are made, since an addition waits for the one before it to the same bin. */
-BZI_KERNEL_FN void bzi_kernel_count_bytes(const uint8_t *samples, uint32_t count, uint32_t bins[BZI_KERNEL_TABLE])
-{
-    uint32_t part[4][BZI_KERNEL_TABLE] = { { 0 } };
-    uint32_t i = 0;
-    for (; i + 4 <= count; i += 4)
-        for (uint32_t k = 0; k < 4; k++)
-            part[k][samples[i + k]]++;
-    for (; i < count; i++)
-        part[0][samples[i]]++;
-    for (uint32_t v = 0; v < BZI_KERNEL_TABLE; v++)
-        bins[v] = part[0][v] + part[1][v] + part[2][v] + part[3][v];
-}
-
-BZI_KERNEL_FN void bzi_kernel_tally_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    const int64_t plane = bzi_kernel_plane_bytes(out);
-    uint32_t *counts = (uint32_t *)(uintptr_t)pass->counts;
-    for (int64_t first = 0; first < plane; first += BZI_KERNEL_PART, counts += 3 * BZI_KERNEL_TABLE) {
-        const uint8_t *restrict r = bzi_kernel_at(pass->src) + first, *restrict g = r + plane, *restrict b = g + plane;
-        const uint32_t count = plane - first < BZI_KERNEL_PART ? (uint32_t)(plane - first) : BZI_KERNEL_PART;
-        uint8_t grays[BZI_KERNEL_PART];
-        if (bzi_kernel_is_gray(pass->op[pass->first].kind)) {
-            for (uint32_t i = 0; i < count; i++) {
-                const uint32_t v[3] = { r[i], g[i], b[i] };
-                grays[i] = (uint8_t)bzi_kernel_gray8(v);
-            }
-            bzi_kernel_count_bytes(grays, count, counts);
-            continue;
-        }
-        for (int c = 0; c < 3; c++)
-            bzi_kernel_count_bytes(r + c * plane, count, counts + c * BZI_KERNEL_TABLE);
-    }
-}
-
 /* One operation on channels, in place. kind is a constant. */
 BZI_KERNEL_FN void bzi_kernel_mix_planes(const bzi_kernel_op *given, uint32_t kind, uint8_t *r, int64_t plane)
 {
@@ -3219,37 +3118,6 @@ BZI_KERNEL_FN void bzi_kernel_blur_columns(const bzi_kernel_op *op, const bzi_ke
     }
 }
 
-/* Samples to the batch: a copy of whole pixels, or, where it takes more than that, pixel by pixel. */
-BZI_KERNEL_CPU void bzi_kernel_finish_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    const bzi_kernel_thread all = { 0, 0, 1, 1 };
-    bzi_kernel_slot slot = { .dst = pass->dst, .x1 = out->width - 1, .y1 = out->height - 1, .depth = 8,
-                             .h = { 1.0f, 0.0f, 0.0f, 0.0f, 1.0f, 0.0f, 0.0f, 0.0f, 1.0f } };
-    memcpy(slot.bias, pass->bias, sizeof slot.bias);
-    memcpy(slot.scale, pass->scale, sizeof slot.scale);
-    for (int i = 0; i < 3; i++) {
-        slot.plane[i] = pass->src + (uint64_t)(i * bzi_kernel_plane_bytes(out));
-        slot.pitch[i] = out->width;
-        slot.step[i] = 1;
-        slot.rgb[4 * i + (pass->flags & BZI_KERNEL_SWAP ? 2 - i : i)] = 1.0f;
-    }
-    if ((pass->flags & BZI_KERNEL_GRAY) || !bzi_kernel_warp_copy(&slot, out))
-        bzi_kernel_pass_pixels(pass, out, all, out->width, out->height, BZI_KERNEL_PASS_FINISH);
-}
-
-/* What covers pixels: each operation its own rectangle. */
-BZI_KERNEL_CPU void bzi_kernel_cover_planes(const bzi_kernel_pass *given, const bzi_kernel_output *out)
-{
-    bzi_kernel_pass pass = *given;
-    for (pass.end = pass.first + 1; pass.end <= given->end; pass.first++, pass.end++) {
-        const uint16_t *area = given->op[pass.first].area;
-        const int is_grid = given->op[pass.first].kind == BZNA_OP_GRID_MASK;
-        const bzi_kernel_thread from = { is_grid ? 0 : area[0], is_grid ? 0 : area[1], 1, 1 };
-        bzi_kernel_pass_pixels(&pass, out, from, is_grid || area[2] > out->width ? out->width : area[2],
-                               is_grid || area[3] > out->height ? out->height : area[3], BZI_KERNEL_PASS_COVER);
-    }
-}
-
 /* A pass as one thread that is all of a GPU. */
 BZI_KERNEL_CPU void bzi_kernel_run_plain(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
@@ -3259,6 +3127,22 @@ BZI_KERNEL_CPU void bzi_kernel_run_plain(const bzi_kernel_pass *pass, const bzi_
     bzi_kernel_pass_thread(pass, out, all, block);
 }
 
+/* Samples to the batch: rows of copies, or, where it takes more than that, pixel by pixel. */
+BZI_KERNEL_CPU void bzi_kernel_finish_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    const int takes_more = (pass->flags & BZI_KERNEL_GRAY) || out->mean || out->width < 8;
+    bzi_kernel_channel channel[3];
+    for (int i = 0; i < 3; i++) {
+        const int p = pass->flags & BZI_KERNEL_SWAP ? 2 - i : i;
+        channel[i] = (bzi_kernel_channel){ pass->src + (uint64_t)(p * bzi_kernel_plane_bytes(out)), 1, out->width, 1.0f,
+                                           0.0f, pass->bias[i], pass->scale[i], NULL };
+    }
+    for (int32_t y = 0; y < out->height && !takes_more; y++)
+        bzi_kernel_copy_row(pass->dst, channel, out, y, 0, out->width);
+    if (takes_more)
+        bzi_kernel_run_plain(pass, out);
+}
+
 BZI_KERNEL_ROW void bzi_kernel_run_pass(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out);
@@ -3266,7 +3150,6 @@ BZI_KERNEL_ROW void bzi_kernel_run_pass(const bzi_kernel_pass *pass, const bzi_k
     const bzi_kernel_op *op = &pass->op[pass->first];
     uint8_t *src = bzi_kernel_at(pass->src), *dst = bzi_kernel_at(pass->dst);
     switch (pass->kind) {
-    case BZI_KERNEL_PASS_TALLY: bzi_kernel_tally_planes(pass, out); break;
     case BZI_KERNEL_PASS_TABLE:
         bzi_kernel_run_plain(pass, out);
         for (int c = 0; c < 3; c++, src += plane, dst += BZI_KERNEL_TABLE)
@@ -3275,12 +3158,12 @@ BZI_KERNEL_ROW void bzi_kernel_run_pass(const bzi_kernel_pass *pass, const bzi_k
         break;
     case BZI_KERNEL_PASS_MIX:
         memcpy(dst, src, (size_t)(3 * plane));
-        switch (op->kind) {
-#define MIX(kind) case kind: bzi_kernel_mix_planes(op, kind, dst, plane); break;
-        MIX(BZNA_OP_SATURATION) MIX(BZNA_OP_HUE) MIX(BZNA_OP_SHUFFLE)
-        default: bzi_kernel_mix_planes(op, BZNA_OP_GRAYSCALE, dst, plane);
-#undef MIX
-        }
+        if (op->kind == BZNA_OP_SATURATION)
+            bzi_kernel_mix_planes(op, BZNA_OP_SATURATION, dst, plane);
+        else if (op->kind == BZNA_OP_HUE)
+            bzi_kernel_mix_planes(op, BZNA_OP_HUE, dst, plane);
+        else
+            bzi_kernel_mix_planes(op, op->kind, dst, plane);
         break;
     case BZI_KERNEL_PASS_SHARPEN:
         for (int32_t y = 0; y < 3 * (last + 1); y++, src += width, dst += width)
@@ -3289,7 +3172,7 @@ BZI_KERNEL_ROW void bzi_kernel_run_pass(const bzi_kernel_pass *pass, const bzi_k
     case BZI_KERNEL_PASS_BLUR_ROWS: bzi_kernel_blur_rows(op, out, src, (uint16_t *)(void *)dst); break;
     case BZI_KERNEL_PASS_BLUR_COLUMNS: bzi_kernel_blur_columns(op, out, (const uint16_t *)(void *)src, dst); break;
     case BZI_KERNEL_PASS_FINISH: bzi_kernel_finish_planes(pass, out); break;
-    default: bzi_kernel_cover_planes(pass, out);
+    default: bzi_kernel_run_plain(pass, out);
     }
 }
 
