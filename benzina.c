@@ -12595,15 +12595,16 @@ static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_out
     const int aligned = bzi_kernel_aligned(slot.h), affine = bzi_kernel_affine(slot.h);
     const float last = view.y[0].last;
     float u, v, least = last + 1.0f, most = -1.0f;
-    int32_t top = 0, bottom = aligned ? out.height : 0;     /* the rows inside are one piece, as v rises or falls */
-    while (top < bottom && !bzi_kernel_inside(bzi_kernel_along(slot.h, 1, top), last))
-        top++;
-    while (top < bottom && !bzi_kernel_inside(bzi_kernel_along(slot.h, 1, bottom - 1), last))
-        bottom--;
-    if (top < bottom) {
-        const float first = bzi_kernel_along(slot.h, 1, top), end = bzi_kernel_along(slot.h, 1, bottom - 1);
-        least = first < end ? first : end;
-        most = first < end ? end : first;
+    if (aligned) {
+        const uint32_t clips = slot.flags & BZI_KERNEL_CLIP;
+        slot.flags &= ~BZI_KERNEL_CLIP;
+        const bzi_kernel_inner in = bzi_kernel_inner_of(&slot, &view, &out);
+        slot.flags |= clips;
+        const float first = bzi_kernel_along(slot.h, 1, in.top), end = bzi_kernel_along(slot.h, 1, in.bottom - 1);
+        if (in.top < in.bottom) {
+            least = first < end ? first : end;
+            most = first < end ? end : first;
+        }
     }
 
     for (int corner = 0; !aligned && corner < 4; corner++) {  /* one more row for rounding; NaN may be any row */

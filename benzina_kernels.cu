@@ -1157,23 +1157,32 @@ BZI_KERNEL_FN int bzi_kernel_is_inside(const bzi_kernel_slot *slot, const bzi_ke
 }
 
 /* The columns of row y that lie inside: one piece, as each border is straight, and u and v are monotonic, rounding
- * included. */
+ * included. Its ends are looked for from those of the row before; if none of those behind its first one lies inside,
+ * from column 0 on. */
 BZI_KERNEL_CPU void bzi_kernel_columns_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t width,
                                               int32_t y, bzi_kernel_inner *in)
 {
-    in->first = 0;
-    in->end = width;
-    while (in->first < width && !bzi_kernel_is_inside(slot, view, in->first, y))
-        in->first++;
-    while (in->end > in->first && !bzi_kernel_is_inside(slot, view, in->end - 1, y))
-        in->end--;
+    int32_t first = in->first, end = in->end;
+    while (first < width && !bzi_kernel_is_inside(slot, view, first, y))
+        first++;
+    if (first == width)
+        for (first = 0; first < width && !bzi_kernel_is_inside(slot, view, first, y);)
+            first++;
+    while (first > 0 && first < width && bzi_kernel_is_inside(slot, view, first - 1, y))
+        first--;
+    while (end > first && !bzi_kernel_is_inside(slot, view, end - 1, y))
+        end--;
+    for (end = end > first ? end : first; end < width && bzi_kernel_is_inside(slot, view, end, y);)
+        end++;
+    in->first = first;
+    in->end = end;
 }
 
 /* Pre: H is aligned, and so is the clip: all rows inside have the same columns. */
 BZI_KERNEL_CPU bzi_kernel_inner bzi_kernel_inner_of(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                                     const bzi_kernel_output *out)
 {
-    bzi_kernel_inner in = { 0, 0, 0, out->height };
+    bzi_kernel_inner in = { 0, out->width, 0, out->height };
     for (; in.top < out->height; in.top++) {
         bzi_kernel_columns_inside(slot, view, out->width, in.top, &in);
         if (in.first < in.end)
@@ -1582,19 +1591,18 @@ BZI_KERNEL_ROW void bzi_kernel_plan_scan(bzi_kernel_scan scan, const bzi_kernel_
                                          const bzi_kernel_view *view, bzi_kernel_stretch of, int aligned)
 {
     const bzi_kernel_axis axis = of.along ? view->y[of.c] : view->x[of.c];
-    const float last = of.along ? view->y[0].last : view->x[0].last, h[3] = { slot->h[3 * of.along],
-                 slot->h[3 * of.along + 1], slot->h[3 * of.along + 2] };
     const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, 0.0f, view->shrink[of.along]);
     const int lerp = view->kind == BZI_KERNEL_LERP, nearest = slot->filter == BZNA_FILTER_NEAREST;
-    const int repeats = bzi_kernel_repeats(taps.filter), down = aligned && of.along;
-    const int is_ramp = bzi_kernel_is_ramp(taps.filter);
+    const int repeats = bzi_kernel_repeats(taps.filter), is_ramp = bzi_kernel_is_ramp(taps.filter);
+    const int down = aligned && of.along;
+    const float *h = slot->h + 3 * of.along, last = of.along ? view->y[0].last : view->x[0].last;
+    const float step = h[down], rest = down ? 0.0f : h[1] * (float)of.row, from = h[2];
     const int32_t most = taps.end >= taps.count ? taps.end + 1 - taps.count : 0;
     const size_t count = ((size_t)(of.end - of.first) + 15) / 16 * 16;
-    const bzi_kernel_wholes none_of = { 0 };
-    const bzi_kernel_reals none = { 0.0f }, step = { 0, 1, 2, 3, 4, 5, 6, 7 };
+    const bzi_kernel_reals eight = { 0, 1, 2, 3, 4, 5, 6, 7 };
     for (size_t i = 0; i < count; i += 8) {
-        const bzi_kernel_reals at = bzi_kernel_min8((float)(of.first + (int32_t)i) + step, (float)(of.end - 1));
-        bzi_kernel_reals v = (h[0] * (down ? none : at) + h[1] * (down ? at : none + (float)of.row)) + h[2];
+        bzi_kernel_reals v = bzi_kernel_min8((float)(of.first + (int32_t)i) + eight, (float)(of.end - 1));
+        v = (step * v + rest) + from;
         bzi_kernel_wholes index;
         if (lerp) {
             v = nearest ? __builtin_convertvector(bzi_kernel_floor8(v + 0.5f), bzi_kernel_reals) : v;
@@ -1604,7 +1612,7 @@ BZI_KERNEL_ROW void bzi_kernel_plan_scan(bzi_kernel_scan scan, const bzi_kernel_
         } else {
             v = v * axis.scale + axis.offset;
             index = bzi_kernel_floor8(v - taps.radius) + 1;
-            index = repeats ? index : bzi_kernel_least(index & (index > 0), none_of + most);
+            index = repeats ? index : bzi_kernel_least(index & (index > 0), index - index + most);
         }
         memcpy(scan.index + i, &index, sizeof index);
         memcpy((lerp ? scan.weight : scan.norm) + i, &v, sizeof v);
@@ -1687,6 +1695,16 @@ BZI_KERNEL_CPU const void *bzi_kernel_read_row(const bzi_kernel_slot *slot, cons
     return lines->samples;
 }
 
+/* What sample number k, next, adds to a sum: its weight times it; of the linear filter of two, which has the weight of
+ * the second alone, it lies between the two. */
+BZI_KERNEL_OF_ROW bzi_kernel_reals bzi_kernel_add8(bzi_kernel_reals sum, bzi_kernel_reals next, const float *weight,
+                                                   int lerp, int32_t k)
+{
+    if (lerp)
+        return k ? sum + (next - sum) * bzi_kernel_reals_at(weight) : next;
+    return sum + bzi_kernel_reals_at(weight) * next;
+}
+
 /* The horizontal filter of bytes, in windows or not (WINDOWS, BYTES), or of floats. kind and lerp are constants. */
 enum { BZI_KERNEL_FLOATS, BZI_KERNEL_BYTES, BZI_KERNEL_WINDOWS };
 
@@ -1710,10 +1728,7 @@ BZI_KERNEL_OF_ROW void bzi_kernel_filter_row(const bzi_kernel_lines *lines, cons
             for (int32_t j = 0; j < 4 && k + j < taps; j++, w += lerp ? 0 : scan.room) {
                 next = kind ? bzi_kernel_byte_of(four, j) :
                               (bzi_kernel_reals)bzi_kernel_quads(bytes + 4 * (k + j), at, 4);
-                if (!lerp)
-                    sum += bzi_kernel_reals_at(w) * next;
-                else
-                    sum = j ? sum + (next - sum) * bzi_kernel_reals_at(w) : next;
+                sum = bzi_kernel_add8(sum, next, w, lerp, k + j);
             }
         }
         memcpy(row + i, &sum, sizeof sum);
@@ -1970,28 +1985,26 @@ BZI_KERNEL_CPU void bzi_kernel_plan_colors(bzi_kernel_lines *lines, const bzi_ke
     colors->flags |= out->mean ? BZI_KERNEL_MEAN : 0;
 }
 
-/* Rows of elements to pixels that do not lie side by side. dtype is a constant; what is dense has a loop of its own. */
-BZI_KERNEL_OF_ROW void bzi_kernel_scatter_as(uint32_t dtype, const bzi_kernel_output *out, const uint8_t *const rows[3],
-                                             int64_t count, uint8_t *restrict to)
+/* Rows of elements to pixels that do not lie side by side. All but the last three are constants where they can be. */
+BZI_KERNEL_OF_ROW void bzi_kernel_scatter_as(uint32_t dtype, uint32_t channels, int64_t step, int64_t apart,
+                                             const uint8_t *const rows[3], int64_t count, uint8_t *restrict to)
 {
     const int shift = bzi_kernel_element_shift(dtype);
-    const int64_t step = out->stride_x << shift, apart = out->stride_c << shift, size = 1 << shift;
     const uint8_t *restrict r = rows[0], *restrict g = rows[1], *restrict b = rows[2];
-    const int is_dense = out->stride_x == 3 && out->stride_c == 1 && out->channels == 3;
-    for (int64_t i = 0; i < count && is_dense; i++) {
-        memcpy(to + (3 * i << shift), r + (i << shift), (size_t)size);
-        memcpy(to + (3 * i << shift) + size, g + (i << shift), (size_t)size);
-        memcpy(to + (3 * i << shift) + 2 * size, b + (i << shift), (size_t)size);
-    }
-    for (uint32_t p = 0; p < out->channels && !is_dense; p++)
-        for (int64_t i = 0; i < count; i++)
-            memcpy(to + p * apart + i * step, rows[p] + (i << shift), (size_t)size);
+    for (int64_t i = 0; i < count; i++)
+        for (uint32_t p = 0; p < channels; p++)
+            memcpy(to + ((i * step + p * apart) << shift), (p == 0 ? r : p == 1 ? g : b) + (i << shift),
+                   (size_t)1 << shift);
 }
 
 BZI_KERNEL_ROW void bzi_kernel_scatter(const bzi_kernel_output *out, const uint8_t *const rows[3], int64_t count,
                                        uint8_t *to)
 {
-    BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_scatter_as, out, rows, count, to);
+    if (out->channels == 3 && out->stride_x == 3 && out->stride_c == 1)
+        BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_scatter_as, 3, 3, 1, rows, count, to);
+    else
+        BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_scatter_as, out->channels, out->stride_x, out->stride_c, rows, count,
+                           to);
 }
 
 /* The mean picture's pixels of row y. */
@@ -2117,16 +2130,10 @@ BZI_KERNEL_OF_ROW void bzi_kernel_turned_eight(const bzi_kernel_turned *t, const
                 }
                 for (int32_t n = 0; n < 4 && j + n < taps; n++, across += lerp ? 0 : t->x.room) {
                     const bzi_kernel_reals next = bzi_kernel_byte_of(four, n);
-                    if (!lerp)
-                        sum += bzi_kernel_reals_at(across) * next;
-                    else
-                        sum = n ? sum + (next - sum) * bzi_kernel_reals_at(across) : next;
+                    sum = bzi_kernel_add8(sum, next, across, lerp, j + n);
                 }
             }
-            if (!lerp)
-                total += bzi_kernel_reals_at(down) * sum;
-            else
-                total = k ? total + (sum - total) * bzi_kernel_reals_at(down) : sum;
+            total = bzi_kernel_add8(total, sum, down, lerp, k);
             down += lerp ? 0 : t->y.room;
         }
         if (!lerp)
