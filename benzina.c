@@ -12551,8 +12551,8 @@ static bzi_rows bzi_slot_luma_rows(const bzi_kernel_slot *slot, const bzi_kernel
     return (bzi_rows){ a.first < b.first ? a.first : b.first, a.end > b.end ? a.end : b.end };
 }
 
-/* Narrows least..most, rows of the picture that an affine warp looks at, to those inside the slot's clip. The kernel
- * calculates in floats: it may keep what lies a little outside, by some of the last bits of the terms of clip. */
+/* Narrows least..most, rows of the picture that an affine warp looks at, to those inside the slot's clip. Pre: it has
+ * one. The kernel calculates in floats: it may keep what lies a little outside, by some of the last bits of the terms of clip. */
 static void bzi_slot_clip_rows(const bzi_kernel_slot *slot, const bzi_kernel_output *out, float *least, float *most)
 {
     const float *h = slot->h;
@@ -12564,7 +12564,7 @@ static void bzi_slot_clip_rows(const bzi_kernel_slot *slot, const bzi_kernel_out
     }
     const double det = m[0] * m[4] - m[1] * m[3];
     const double along = (h[3] * m[4] - h[4] * m[3]) / det, across = (h[4] * m[0] - h[3] * m[1]) / det;
-    if (!(slot->flags & BZI_KERNEL_CLIP) || !(fabs(along) + fabs(across) < 1e6))
+    if (!(fabs(along) + fabs(across) < 1e6))
         return;
 
     for (int corner = 0; corner < 4; corner++) {              /* of the rectangle, as rows of the picture */
@@ -12591,30 +12591,23 @@ static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_out
         return (bzi_rows){ 0, 0 };
 
     bzi_kernel_turn(&slot, &out);
+    slot.flags = 0;                                           /* the clip is looked at below */
     const bzi_kernel_view view = bzi_kernel_view_of(&slot);
     const int aligned = bzi_kernel_aligned(slot.h), affine = bzi_kernel_affine(slot.h);
-    const float last = view.y[0].last;
+    const float last = view.y[0].last, around = aligned ? 0.0f : 1.0f;       /* one more row for rounding */
     float u, v, least = last + 1.0f, most = -1.0f;
-    if (aligned) {
-        const uint32_t clips = slot.flags & BZI_KERNEL_CLIP;
-        slot.flags &= ~BZI_KERNEL_CLIP;
-        const bzi_kernel_inner in = bzi_kernel_inner_of(&slot, &view, &out);
-        slot.flags |= clips;
-        const float first = bzi_kernel_along(slot.h, 1, in.top), end = bzi_kernel_along(slot.h, 1, in.bottom - 1);
-        if (in.top < in.bottom) {
-            least = first < end ? first : end;
-            most = first < end ? end : first;
-        }
-    }
+    bzi_kernel_inner in = { 0, out.width, 0, out.height };
+    if (aligned)
+        in = bzi_kernel_inner_of(&slot, &view, &out);
 
-    for (int corner = 0; !aligned && corner < 4; corner++) {  /* one more row for rounding; NaN may be any row */
-        bzi_kernel_map_affine(slot.h, corner & 1 ? out.width - 1 : 0, corner & 2 ? out.height - 1 : 0, &u, &v);
-        const float above = affine && v - 1.0f > 0.0f ? v - 1.0f : -0.5f;
-        const float below = affine && v + 1.0f < last ? v + 1.0f : last + 0.5f;
+    for (int corner = 0; in.top < in.bottom && corner < 4; corner++) {       /* NaN may be any row */
+        bzi_kernel_map_affine(slot.h, corner & 1 ? in.end - 1 : in.first, corner & 2 ? in.bottom - 1 : in.top, &u, &v);
+        const float above = affine && v - around > 0.0f ? v - around : -0.5f;
+        const float below = affine && v + around < last ? v + around : last + 0.5f;
         least = above < least ? above : least;
         most = below > most ? below : most;
     }
-    if (affine)
+    if (affine && (given->flags & BZI_KERNEL_CLIP))
         bzi_slot_clip_rows(&slot, &out, &least, &most);
 
     if (most < least || most < -0.5f || least > last + 0.5f)

@@ -96,7 +96,6 @@
 #  include <math.h>
 #  include <string.h>
 #  if defined(__x86_64__) && defined(__GNUC__)
-#    include <cpuid.h>
 #    include <immintrin.h>
 #  endif
 #  define BZI_KERNEL_CUDA  0
@@ -1204,27 +1203,8 @@ BZI_KERNEL_CPU bzi_kernel_inner bzi_kernel_inner_of(const bzi_kernel_slot *slot,
 #  define BZI_KERNEL_X86 1
 #  define BZI_KERNEL_AVX2 __attribute__((target("avx2,f16c")))
 
-/* Has the processor AVX2, and does the system save its registers (2 and 4)? */
-BZI_KERNEL_CPU int bzi_kernel_find_vectors(void)
-{
-    unsigned a, b, c, d, saved;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_F16C))
-        return 0;
-    __asm__("xgetbv" : "=a"(saved), "=d"(d) : "c"(0));
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2) && (saved & 6) == 6;
-}
-
-/* Asked once: where a hypervisor answers cpuid, that takes longer than a row. */
-BZI_KERNEL_CPU int bzi_kernel_has_vectors(void)
-{
-    static int found = -1;
-    int has = __atomic_load_n(&found, __ATOMIC_RELAXED);
-    if (has < 0) {
-        has = bzi_kernel_find_vectors();
-        __atomic_store_n(&found, has, __ATOMIC_RELAXED);
-    }
-    return has;
-}
+/* Has the processor AVX2, and does the system save its registers? All that have it have F16C. */
+BZI_KERNEL_CPU int bzi_kernel_has_vectors(void) { return __builtin_cpu_supports("avx2") != 0; }
 #else
 #  define BZI_KERNEL_X86 0
 #  define BZI_KERNEL_AVX2
@@ -1391,6 +1371,7 @@ BZI_KERNEL_OF_ROW void bzi_kernel_put_most(uint32_t dtype, uint8_t *to, int32_t 
 #define BZI_KERNEL_HELD 128           /* rows held at most, a power of two; rows of higher filters are made again */
 #define BZI_KERNEL_PARTS 8            /* rows that colors are made of at most; those before are summed first */
 #define BZI_KERNEL_TURNED_TAPS 16     /* samples an axis, at most, where H is not aligned */
+#define BZI_KERNEL_WORKSPACE (1u << 24)       /* elements of four bytes, at most */
 
 /* What output columns, or rows, inside the picture take of luma's, or of chroma's. */
 typedef struct bzi_kernel_scan {
@@ -1458,51 +1439,39 @@ BZI_KERNEL_CPU int32_t bzi_kernel_count(const bzi_kernel_slot *slot, const bzi_k
     return view->kind == BZI_KERNEL_LERP ? 2 : bzi_kernel_reach(slot->filter, axis, 0.0f, view->shrink[along]).count;
 }
 
-/* How many output columns (0), or rows (1), can lie inside. */
-BZI_KERNEL_CPU uint64_t bzi_kernel_room(const bzi_kernel_view *view, int along, int32_t size)
-{
-    float most = ((along ? view->y[0].last : view->x[0].last) + 1.0f) / view->shrink[along] + 3.0f;
-    return view->shrink[along] > 1.0f && most < (float)size ? (uint64_t)most : (uint64_t)size;
-}
-
 /* Parts of a workspace, each of whole cache lines. */
-BZI_KERNEL_CPU float *bzi_kernel_part(float *memory, uint64_t *used, uint64_t elements)
+BZI_KERNEL_CPU void *bzi_kernel_part(float *memory, uint64_t *used, uint64_t elements)
 {
     float *part = memory ? memory + *used : NULL;
     *used += (elements + 15) / 16 * 16;
     return part;
 }
 
-BZI_KERNEL_CPU bzi_kernel_scan bzi_kernel_lay_out_scan(int32_t taps, uint64_t room, uint64_t *used, float *memory)
-{
-    bzi_kernel_scan scan = { .taps = taps, .room = (size_t)((room + 15) / 16 * 16) };
-    scan.index = (int32_t *)(void *)bzi_kernel_part(memory, used, scan.room);
-    scan.norm = bzi_kernel_part(memory, used, scan.room);
-    scan.weight = bzi_kernel_part(memory, used, (uint64_t)taps * scan.room);
-    return scan;
-}
-
 /* What lines need, from memory, or only counted where that is NULL. Returns how many elements of four bytes. */
 BZI_KERNEL_CPU uint64_t bzi_kernel_lay_out(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
                                            const bzi_kernel_view *view, const bzi_kernel_output *out, float *memory)
 {
-    const int aligned = bzi_kernel_aligned(slot->h);
-    const uint64_t columns = aligned ? bzi_kernel_room(view, 0, out->width) : (uint64_t)out->width;
-    const uint64_t rows = aligned ? bzi_kernel_room(view, 1, out->height) : columns;
-    uint64_t used = 0, most = 0, room = (columns + 15) / 16 * 16;
+    const uint64_t longer = (uint64_t)(out->width > out->height ? out->width : out->height);
+    const uint64_t room = (longer + 15) / 16 * 16;
+    uint64_t used = 0, most = 0;
     memory = memory ? memory + (64 - (uintptr_t)memory % 64) % 64 / sizeof *memory : NULL;
     memset(lines, 0, sizeof *lines);
-    lines->aligned = aligned;
     memset(lines->held, 0xff, sizeof lines->held);
+    lines->aligned = bzi_kernel_aligned(slot->h);
     for (int c = 0; c < 2; c++) {
-        const int32_t taps_x = bzi_kernel_count(slot, view, 0, c), taps_y = bzi_kernel_count(slot, view, 1, c);
-        const uint64_t samples = (uint64_t)view->x[c].last + 1 + 2 * (uint64_t)taps_x + 16;
+        for (int along = 0; along < 2; along++) {
+            bzi_kernel_scan *scan = along ? &lines->y[c] : &lines->x[c];
+            scan->taps = bzi_kernel_count(slot, view, along, c);
+            scan->room = (size_t)room;
+            scan->index = bzi_kernel_part(memory, &used, room);
+            scan->norm = bzi_kernel_part(memory, &used, room);
+            scan->weight = bzi_kernel_part(memory, &used, (uint64_t)scan->taps * room);
+        }
+        const uint64_t samples = (uint64_t)view->x[c].last + 1 + 2 * (uint64_t)lines->x[c].taps + 16;
         most = samples > most ? samples : most;
-        for (lines->rows[c] = 4; lines->rows[c] < taps_y && lines->rows[c] < BZI_KERNEL_HELD;)
+        for (lines->rows[c] = 4; lines->rows[c] < lines->y[c].taps && lines->rows[c] < BZI_KERNEL_HELD;)
             lines->rows[c] *= 2;
-        lines->x[c] = bzi_kernel_lay_out_scan(taps_x, columns, &used, memory);
-        lines->y[c] = bzi_kernel_lay_out_scan(taps_y, rows, &used, memory);
-        lines->pick[c] = (int32_t *)(void *)bzi_kernel_part(memory, &used, room);
+        lines->pick[c] = bzi_kernel_part(memory, &used, room);
     }
     for (int p = 0; p < 3; p++) {
         lines->row[p] = bzi_kernel_part(memory, &used, room);
@@ -1533,7 +1502,7 @@ BZI_KERNEL_CPU int bzi_kernel_has_rows(const bzi_kernel_slot *slot, const bzi_ke
     return slot->depth == 8 && !bzi_kernel_repeats(slot->filter) && slot->antialias <= 1 && out->width <= 16384;
 }
 
-/* What that needs, in bytes; 0: they are not. */
+/* What that needs, in bytes; 0: they are not, or need very much. */
 BZI_KERNEL_CPU size_t bzi_kernel_warp_bytes(const bzi_kernel_slot *given, const bzi_kernel_output *to)
 {
     bzi_kernel_slot slot = *given;
@@ -1544,7 +1513,7 @@ BZI_KERNEL_CPU size_t bzi_kernel_warp_bytes(const bzi_kernel_slot *given, const 
     if (!bzi_kernel_has_rows(&slot, &view, &out))
         return 0;
     const uint64_t elements = bzi_kernel_lay_out(&lines, &slot, &view, &out, NULL);
-    return elements <= SIZE_MAX / sizeof(float) ? (size_t)elements * sizeof(float) : SIZE_MAX;
+    return elements <= BZI_KERNEL_WORKSPACE ? (size_t)elements * sizeof(float) : 0;
 }
 
 /* Outputs first..end - 1 of an axis of a plane: luma (0) or chroma (1), along x (0) or y (1). Of an aligned H, they are
@@ -1646,22 +1615,17 @@ BZI_KERNEL_CPU void bzi_kernel_plan_samples(bzi_kernel_lines *lines, int c, int3
     }
 }
 
-/* What every output column and row takes, and which samples columns touch. Returns 0 when more lie inside than can.
- * Pre: lines are laid out, for an aligned H. */
-BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+/* What every output column and row takes, and which samples columns touch. Pre: lines are laid out, for an aligned H. */
+BZI_KERNEL_CPU void bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                    const bzi_kernel_output *out)
 {
     const bzi_kernel_inner in = lines->in = bzi_kernel_inner_of(slot, view, out);
-    const int32_t columns = in.end - in.first, rows = in.bottom - in.top;
-    if (rows == 0 || columns > (int32_t)lines->x[0].room || rows > (int32_t)lines->y[0].room)
-        return rows == 0;
-    for (int c = 0; c < 2; c++) {
+    for (int c = 0; c < 2 && in.first < in.end; c++) {
         const bzi_kernel_stretch x = { c, 0, in.first, in.end, 0 }, y = { c, 1, in.top, in.bottom, 0 };
         bzi_kernel_plan_scan(lines->x[c], slot, view, x, 1);
         bzi_kernel_plan_scan(lines->y[c], slot, view, y, 1);
-        bzi_kernel_plan_samples(lines, c, columns);
+        bzi_kernel_plan_samples(lines, c, in.end - in.first);
     }
-    return 1;
 }
 
 /* The samples of a row of plane p from lines->low on, as bytes or floats; before and behind the picture, those of its
@@ -2217,9 +2181,10 @@ BZI_KERNEL_CPU int bzi_kernel_warp_rows(const bzi_kernel_slot *given, const bzi_
     const int turned = bzi_kernel_turn(&slot, &out);
     const bzi_kernel_view view = bzi_kernel_view_of(&slot);
     if (!workspace || !bzi_kernel_has_rows(&slot, &view, &out) ||
-        bzi_kernel_lay_out(&lines, &slot, &view, &out, workspace) > workspace_bytes / sizeof(float) ||
-        (lines.aligned && !bzi_kernel_plan(&lines, &slot, &view, &out)))
+        bzi_kernel_lay_out(&lines, &slot, &view, &out, workspace) > workspace_bytes / sizeof(float))
         return 0;
+    if (lines.aligned)
+        bzi_kernel_plan(&lines, &slot, &view, &out);
     lines.turned = turned;
     bzi_kernel_plan_colors(&lines, &slot, &out);
     for (size_t i = 0; i < lines.x[1].room && !view.plane[1]; i++) {

@@ -511,6 +511,14 @@ static int copies_that_differ(const bzi_kernel_slot *slot, const bzi_kernel_outp
     return !rows_equal_the_plain_loop(slot, out, warp_copy, shift);
 }
 
+/* Are there eight columns inside, the fewest that are copied? */
+static int has_columns_to_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+{
+    const bzi_kernel_view view = bzi_kernel_view_of(slot);
+    const bzi_kernel_inner in = bzi_kernel_inner_of(slot, &view, out);
+    return in.end - in.first >= 8;
+}
+
 TEST(shifts_flips_and_crops_of_whole_pixels_are_copies_equal_to_the_plain_loop_to_the_bit)
 {
     int different = 0, tried = 0;
@@ -526,7 +534,7 @@ TEST(shifts_flips_and_crops_of_whole_pixels_are_copies_equal_to_the_plain_loop_t
             const int shift = random_int(0, 2) ? 0 : random_int(1, 15);
             different += copies_that_differ(&f.slot, &out, shift);
             different += !rows_equal_the_plain_loop(&f.slot, &out, warp_front, shift);
-            tried++;
+            tried += has_columns_to_copy(&f.slot, &out);
             frame_free(&f);
         }
     }
@@ -554,7 +562,7 @@ TEST(rows_without_gaps_between_them_are_copied_as_the_plain_loop_copies_them)
             out.stride_c *= out.stride_c > 1 && rare == 5 ? 2 : 1;
             f.slot.flags |= out.channels == 1 ? BZI_KERNEL_GRAY : 0;
             different += copies_that_differ(&f.slot, &out, rare);
-            tried++;
+            tried += has_columns_to_copy(&f.slot, &out);
             frame_free(&f);
         }
     CHECK_EQ(different, 0);
@@ -1337,7 +1345,7 @@ TEST(a_workspace_too_small_changes_nothing_and_the_front_does_without)
     frame_free(&f);
 }
 
-TEST(the_size_of_the_workspace_does_not_wrap_around)
+TEST(a_workspace_that_would_be_very_large_is_none)
 {
     bzi_kernel_slot slot;
     memset(&slot, 0, sizeof slot);
@@ -1346,7 +1354,7 @@ TEST(the_size_of_the_workspace_does_not_wrap_around)
     slot.depth = 8;
     bzi_kernel_output out = output_nchw(INT32_MAX, 1);
     const size_t bytes = bzi_kernel_warp_bytes(&slot, &out);
-    CHECK(!bzi_kernel_has_vectors() || (SIZE_MAX > UINT32_MAX ? bytes / INT32_MAX > 4 * 12 : bytes == SIZE_MAX));
+    CHECK_EQ(bytes, 0);
 }
 
 TEST_MAIN(
@@ -1385,4 +1393,4 @@ TEST_MAIN(
     RUN(a_mean_picture_is_subtracted_before_scale_from_fill_too_where_it_is_a_color)
     RUN(fill_fills_its_slot_and_nothing_else)
     RUN(a_workspace_too_small_changes_nothing_and_the_front_does_without)
-    RUN(the_size_of_the_workspace_does_not_wrap_around))
+    RUN(a_workspace_that_would_be_very_large_is_none))
