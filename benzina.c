@@ -11882,58 +11882,47 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 
 
 /* ==== 49. Policies =================================================================================================
- * Calls: rooms 2, 9, 12, 43-45.
+ * Calls: rooms 2, 9, 12, 44-45, 47.
  *
  * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
  * homography. */
 
 #ifndef BENZINA_NO_AUGMENT
-/* Properties of a kind of operations. */
-enum {
-    BZI_OP_MOVES = 1,
-    BZI_OP_PIXELS = 2,
-    BZI_OP_COVERS = 4,
-    BZI_OP_SIZED = 8,                 /* it has a magnitude, as the next three */
-    BZI_OP_MOVES_BY = BZI_OP_MOVES | BZI_OP_SIZED,
-    BZI_OP_PIXELS_BY = BZI_OP_PIXELS | BZI_OP_SIZED,
-    BZI_OP_COVERS_BY = BZI_OP_COVERS | BZI_OP_SIZED,
-};
-
+/* Kinds of operations, and the range of their magnitude; 0..0: they have none. */
 typedef struct bzi_op_kind {
     uint32_t kind;                    /* BZNA_OP_... */
-    uint32_t traits;                  /* BZI_OP_... */
-    float    least;                   /* of its magnitude, as the next one */
+    float    least;
     float    most;
 } bzi_op_kind;
 
 static const bzi_op_kind bzi_op_kinds[] = {
-    { BZNA_OP_IDENTITY, 0, 0, 0 },
-    { BZNA_OP_SHEAR_X, BZI_OP_MOVES_BY, -10, 10 },
-    { BZNA_OP_SHEAR_Y, BZI_OP_MOVES_BY, -10, 10 },
-    { BZNA_OP_TRANSLATE_X, BZI_OP_MOVES_BY, -10, 10 },
-    { BZNA_OP_TRANSLATE_Y, BZI_OP_MOVES_BY, -10, 10 },
-    { BZNA_OP_TRANSLATE_X_PX, BZI_OP_MOVES_BY, -65536, 65536 },
-    { BZNA_OP_TRANSLATE_Y_PX, BZI_OP_MOVES_BY, -65536, 65536 },
-    { BZNA_OP_ROTATE, BZI_OP_MOVES_BY, -1e6f, 1e6f },
-    { BZNA_OP_BRIGHTNESS, BZI_OP_PIXELS_BY, -1, 1e6f },
-    { BZNA_OP_CONTRAST, BZI_OP_PIXELS_BY, -1, 1e6f },
-    { BZNA_OP_SATURATION, BZI_OP_PIXELS_BY, -1, 1e6f },
-    { BZNA_OP_HUE, BZI_OP_PIXELS_BY, -0.5f, 0.5f },
-    { BZNA_OP_GAMMA, BZI_OP_PIXELS_BY, 1e-6f, 65535 },
-    { BZNA_OP_POSTERIZE, BZI_OP_PIXELS_BY, 0, 8 },
-    { BZNA_OP_SOLARIZE, BZI_OP_PIXELS_BY, 0, 256 },
-    { BZNA_OP_SOLARIZE_ADD, BZI_OP_PIXELS_BY, -255, 255 },
-    { BZNA_OP_INVERT, BZI_OP_PIXELS, 0, 0 },
-    { BZNA_OP_GRAYSCALE, BZI_OP_PIXELS, 0, 0 },
-    { BZNA_OP_LIGHTING, BZI_OP_PIXELS_BY, 0, 100 },
-    { BZNA_OP_SHUFFLE, BZI_OP_PIXELS, 0, 0 },
-    { BZNA_OP_AUTOCONTRAST, BZI_OP_PIXELS, 0, 0 },
-    { BZNA_OP_EQUALIZE, BZI_OP_PIXELS, 0, 0 },
-    { BZNA_OP_SHARPNESS, BZI_OP_PIXELS_BY, -1, 1e6f },
-    { BZNA_OP_BLUR, BZI_OP_PIXELS_BY, 1e-3f, 1000 },
-    { BZNA_OP_ERASE, BZI_OP_COVERS_BY, FLT_MIN, 1 },
-    { BZNA_OP_CUTOUT, BZI_OP_COVERS_BY, 0, 1 },
-    { BZNA_OP_GRID_MASK, BZI_OP_COVERS_BY, FLT_MIN, 1 },
+    { BZNA_OP_IDENTITY, 0, 0 },
+    { BZNA_OP_SHEAR_X, -10, 10 },
+    { BZNA_OP_SHEAR_Y, -10, 10 },
+    { BZNA_OP_TRANSLATE_X, -10, 10 },
+    { BZNA_OP_TRANSLATE_Y, -10, 10 },
+    { BZNA_OP_TRANSLATE_X_PX, -65536, 65536 },
+    { BZNA_OP_TRANSLATE_Y_PX, -65536, 65536 },
+    { BZNA_OP_ROTATE, -1e6f, 1e6f },
+    { BZNA_OP_BRIGHTNESS, -1, 1e6f },
+    { BZNA_OP_CONTRAST, -1, 1e6f },
+    { BZNA_OP_SATURATION, -1, 1e6f },
+    { BZNA_OP_HUE, -0.5f, 0.5f },
+    { BZNA_OP_GAMMA, 1e-6f, 65535 },
+    { BZNA_OP_POSTERIZE, 0, 8 },
+    { BZNA_OP_SOLARIZE, 0, 256 },
+    { BZNA_OP_SOLARIZE_ADD, -255, 255 },
+    { BZNA_OP_INVERT, 0, 0 },
+    { BZNA_OP_GRAYSCALE, 0, 0 },
+    { BZNA_OP_LIGHTING, 0, 100 },
+    { BZNA_OP_SHUFFLE, 0, 0 },
+    { BZNA_OP_AUTOCONTRAST, 0, 0 },
+    { BZNA_OP_EQUALIZE, 0, 0 },
+    { BZNA_OP_SHARPNESS, -1, 1e6f },
+    { BZNA_OP_BLUR, 1e-3f, 1000 },
+    { BZNA_OP_ERASE, FLT_MIN, 1 },
+    { BZNA_OP_CUTOUT, 0, 1 },
+    { BZNA_OP_GRID_MASK, FLT_MIN, 1 },
 };
 
 /* Returns what is known of a kind; NULL: there is no such kind. */
@@ -11945,11 +11934,10 @@ static const bzi_op_kind *bzi_op_find(uint32_t kind)
     return NULL;
 }
 
-static int bzi_op_is(uint32_t kind, uint32_t trait)
-{
-    const bzi_op_kind *known = bzi_op_find(kind);
-    return known && (known->traits & trait);
-}
+/* Return 1 for operations that move pixels, that change them, and that cover them. Pre: there is such a kind. */
+static int bzi_op_moves(uint32_t kind) { return kind >= BZNA_OP_SHEAR_X && kind <= BZNA_OP_ROTATE; }
+static int bzi_op_is_pixels(uint32_t kind) { return kind >= BZNA_OP_BRIGHTNESS && kind <= BZNA_OP_BLUR; }
+static int bzi_op_covers(uint32_t kind) { return kind >= BZNA_OP_ERASE; }
 
 #define BZI_BLUR_MOST 63u             /* pixels along an edge of a blur's kernel */
 #define BZI_BLUR_USUAL 23u            /* the default */
@@ -11963,28 +11951,33 @@ static int bzi_within(const float *numbers, int count, double least, double most
     return 1;
 }
 
+/* Returns 1 if a blur's kernel may be so large. */
+static int bzi_blur_fits(uint32_t kernel_px) { return kernel_px <= BZI_BLUR_MOST && (!kernel_px || kernel_px % 2); }
+
 /* Returns the name of a member of a transform's operation that is out of its range, or NULL. */
 static const char *bzi_drawn_fault(const bzna_drawn *d)
 {
     const bzi_op_kind *known = bzi_op_find(d->kind);
+    const int shuffles = d->kind == BZNA_OP_SHUFFLE;
 
     if (!known)
         return "kind";
-    if (!isfinite(d->magnitude) || ((known->traits & BZI_OP_PIXELS_BY) == BZI_OP_PIXELS_BY &&
-                                    !bzi_within(&d->magnitude, 1, known->least, known->most)))
+    const int is_sized = bzi_op_is_pixels(d->kind) && known->least < known->most;
+    if (!bzi_within(&d->magnitude, 1, is_sized ? known->least : -FLT_MAX, is_sized ? known->most : FLT_MAX))
         return "magnitude";
-    if (d->kernel_px > BZI_BLUR_MOST || (d->kernel_px && d->kernel_px % 2 == 0))
+    if (!bzi_blur_fits(d->kernel_px))
         return "kernel_px";
     if (d->value_space > BZNA_FILL_OUTPUT)
         return "value_space";
     for (int i = 0; i < 4; i++)
         if (d->area[i] < 0 || d->area[i] > (int32_t)BZI_LIMIT_EDGE)
             return "area";
-    for (int i = 0; i < 3; i++)
-        if (!isfinite(d->value[i]) || (d->kind == BZNA_OP_SHUFFLE && d->value[i] != 0 && d->value[i] != 1 &&
-                                       d->value[i] != 2))
+    if (!bzi_within(d->value, 3, shuffles ? 0 : -FLT_MAX, shuffles ? 2 : FLT_MAX))
+        return "value";
+    for (int i = 0; i < 3 && shuffles; i++)
+        if (d->value[i] != floorf(d->value[i]))
             return "value";
-    return isfinite(d->noise) && d->noise >= 0 ? NULL : "noise";
+    return bzi_within(&d->noise, 1, 0, FLT_MAX) ? NULL : "noise";
 }
 
 /* Checks what a transform says of its operations. Pre: they are not more than there is room for. */
@@ -12006,13 +11999,13 @@ static const char *bzi_operation_fault(const bzna_operation *o)
 
     if (!known)
         return "kind";
-    const uint32_t sized = known->traits & BZI_OP_SIZED, covers = known->traits & BZI_OP_COVERS;
+    const int sized = known->least < known->most, covers = bzi_op_covers(o->kind);
     const double most = o->sign ? fmin(known->most, -known->least) : known->most;
     if (o->sign > 1 || (o->sign && !sized))
         return "sign";
     if (!bzi_within(o->magnitude, 2, sized ? known->least : -FLT_MAX, sized ? most : FLT_MAX))
         return "magnitude";
-    if (o->kernel_px > (o->kind == BZNA_OP_BLUR ? BZI_BLUR_MOST : 0) || (o->kernel_px && o->kernel_px % 2 == 0))
+    if (!bzi_blur_fits(o->kernel_px) || (o->kernel_px && o->kind != BZNA_OP_BLUR))
         return "kernel_px";
     if ((o->ratio[0] != 0 || o->ratio[1] != 0) &&
         !(erases && bzi_within(o->ratio, 2, 1e-3, 1e3) && o->ratio[0] <= o->ratio[1]) &&
@@ -12054,24 +12047,6 @@ static const char *bzi_policy_fault(const bzna_policy *p)
     return NULL;
 }
 
-/* Checks operation number k of a policy. policy: what messages call that. moves: 1 if it may join the warp. */
-static bzna_status bzi_policy_check_operation(const bzna_operation *o, const char *policy, uint32_t k, int moves,
-                                              bzna_error *err)
-{
-    const char *const fault = bzi_operation_fault(o);
-    char name[160];
-
-    snprintf(name, sizeof name, "%s.operations[%u]", policy, k);
-    if (bzi_settings_check(BZI_OF_operation, o, name, err) != BZNA_OK)
-        return err->status;
-    if (fault)
-        return BZI_MISUSE(err, "%s.%s: out of its range, not a number, or without effect on this kind (%u)", name,
-                          fault, o->kind);
-    if (!moves && bzi_op_is(o->kind, BZI_OP_MOVES))
-        return BZI_MISUSE(err, "%s.kind: it moves pixels, and the output has the first one's warp", name);
-    return BZNA_OK;
-}
-
 /* Returns how many operations policies may draw for a view, at most. Pre: each of them was checked. */
 static uint32_t bzi_augment_most(const bzna_loader_augment *a)
 {
@@ -12087,7 +12062,7 @@ BZI_COLD
 static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *where, int moves, bzna_error *err)
 {
     const char *fault;
-    char name[128];
+    char name[128], part[160];
 
     if (bzi_settings_check(BZI_OF_loader_augment, a, where, err) != BZNA_OK)
         return err->status;
@@ -12099,9 +12074,17 @@ static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *w
             return err->status;
         if ((fault = bzi_policy_fault(p)) != NULL)
             return BZI_MISUSE(err, "%s.%s: out of its range", name, fault);
-        for (uint32_t k = 0; k < p->operation_count; k++)
-            if (bzi_policy_check_operation(&p->operations[k], name, k, moves, err) != BZNA_OK)
+        for (uint32_t k = 0; k < p->operation_count; k++) {
+            const bzna_operation *o = &p->operations[k];
+            snprintf(part, sizeof part, "%s.operations[%u]", name, k);
+            if (bzi_settings_check(BZI_OF_operation, o, part, err) != BZNA_OK)
                 return err->status;
+            if ((fault = bzi_operation_fault(o)) != NULL)
+                return BZI_MISUSE(err, "%s.%s: out of its range, not a number, or without effect on this kind (%u)",
+                                  part, fault, o->kind);
+            if (!moves && bzi_op_moves(o->kind))
+                return BZI_MISUSE(err, "%s.kind: it moves pixels, and the output has the first one's warp", part);
+        }
     }
 
     if (bzi_augment_most(a) > BZNA_OPERATIONS_MAX)
@@ -12114,10 +12097,11 @@ static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *w
 
 static double bzi_draw_magnitude(bzna_random *random, const bzna_policy *p, const bzna_operation *o)
 {
+    const bzi_op_kind *known = bzi_op_find(o->kind);
     const double from = o->magnitude[0], to = o->magnitude[1];
     double drawn;
 
-    if (from == to || !bzi_op_is(o->kind, BZI_OP_SIZED))
+    if (from == to || known->least == known->most)
         return from;
     if (p->bins) {
         drawn = bzi_draw_integer(random, p->bin[0], p->bin[1]) / (p->bins - 1.0);
@@ -12192,18 +12176,18 @@ static void bzi_draw_lighting(bzna_random *random, bzna_drawn *d)
 /* Lets an operation move the picture of an output: m maps pixels of the output to those that it shows instead. */
 static void bzi_augment_move(const bzna_drawn *d, const double out[2], int beyond_crop, bzna_transform *t)
 {
-    const double by = d->magnitude, c = bzi_math_cos(by), s = bzi_math_sin(by);
-    const double x = (out[0] - 1) / 2, y = (out[1] - 1) / 2;
+    const double by = d->magnitude;
     const int axis = d->kind == BZNA_OP_SHEAR_Y || d->kind == BZNA_OP_TRANSLATE_Y || d->kind == BZNA_OP_TRANSLATE_Y_PX;
     const int is_share = d->kind == BZNA_OP_TRANSLATE_X || d->kind == BZNA_OP_TRANSLATE_Y;
-    const double rotation[9] = { c, -s, x - c * x + s * y, s, c, y - s * x - c * y, 0, 0, 1 };
     double m[9], clip[9];
 
-    memcpy(m, d->kind == BZNA_OP_ROTATE ? rotation : bzi_homography_none, sizeof m);
-    if (d->kind == BZNA_OP_SHEAR_X || d->kind == BZNA_OP_SHEAR_Y) {
+    memcpy(m, bzi_homography_none, sizeof m);
+    if (d->kind == BZNA_OP_ROTATE) {
+        bzi_distort_affine(-by, 0, 0, out, m);
+    } else if (d->kind == BZNA_OP_SHEAR_X || d->kind == BZNA_OP_SHEAR_Y) {
         m[1 + 2 * axis] = by;
         m[2 + 3 * axis] = by / 2;
-    } else if (d->kind != BZNA_OP_ROTATE) {
+    } else {
         m[2 + 3 * axis] = -trunc(by * (is_share ? out[axis] : 1));
     }
 
@@ -12252,7 +12236,7 @@ static void bzi_operation_draw(bzna_random *random, const bzna_policy *p, const 
         bzi_draw_lighting(random, d);
     else if (o->kind == BZNA_OP_SHUFFLE)
         memcpy(d->value, orders[(int)bzi_draw_integer(random, 0, 5)], sizeof d->value);
-    else if (bzi_op_is(o->kind, BZI_OP_MOVES))
+    else if (bzi_op_moves(o->kind))
         bzi_augment_move(d, out, beyond_crop, t);
 }
 
@@ -12705,12 +12689,9 @@ _Static_assert(BZI_KERNEL_RADIUS >= BZI_BLUR_MOST / 2, "tiles have room for a bl
 /* Returns what the warp of a view with operations on pixels writes: three planes of bytes. */
 static bzi_kernel_output bzi_operations_planes(const bzi_kernel_output *out)
 {
-    bzi_kernel_output planes = { .width = out->width, .height = out->height, .dtype = BZNA_DTYPE_UINT8, .channels = 3 };
-
-    planes.stride_c = bzi_kernel_plane_bytes(out);
-    planes.stride_y = out->width;
-    planes.stride_x = 1;
-    return planes;
+    const bzna_output planes = { .width = (uint32_t)out->width, .height = (uint32_t)out->height,
+                                 .dtype = BZNA_DTYPE_UINT8 };
+    return bzi_output_make(&planes);
 }
 
 /* Returns the transform by which that is warped. A fill in units of the output becomes a color. */
@@ -12786,24 +12767,20 @@ static bzi_kernel_op bzi_operation_make(const bzna_drawn *d, const bzna_transfor
 static void bzi_operations_make(const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
                                 bzi_kernel_pass *pass)
 {
-    bzi_kernel_slot colors;
-
     memset(pass, 0, sizeof *pass);
-    for (uint32_t trait = BZI_OP_PIXELS; trait <= BZI_OP_COVERS; trait += BZI_OP_COVERS - BZI_OP_PIXELS) {
-        for (uint32_t i = 0; i < t->operation_count; i++)
-            if (bzi_op_is(t->operations[i].kind, trait))
+    for (int covers = 0; covers < 2; covers++) {
+        for (uint32_t i = 0; i < t->operation_count; i++) {
+            const uint32_t kind = t->operations[i].kind;
+            if (covers ? bzi_op_covers(kind) : bzi_op_is_pixels(kind))
                 pass->op[pass->end++] = bzi_operation_make(&t->operations[i], t, channels, out);
-        pass->pixels = trait == BZI_OP_PIXELS ? pass->end : pass->pixels;
+        }
+        pass->pixels = covers ? pass->pixels : pass->end;
     }
 
-    if (pass->end) {
-        bzi_slot_colors(&colors, t, channels);
-        memcpy(pass->bias, colors.bias, sizeof pass->bias);
-        memcpy(pass->scale, colors.scale, sizeof pass->scale);
-        memcpy(pass->luma, colors.luma, sizeof pass->luma);
-        pass->flags = (channels == BZNA_CHANNELS_GRAY ? BZI_KERNEL_GRAY : 0) |
-                      (channels == BZNA_CHANNELS_BGR ? BZI_KERNEL_SWAP : 0);
-    }
+    memcpy(pass->bias, t->bias, sizeof pass->bias);
+    memcpy(pass->scale, t->scale, sizeof pass->scale);
+    memcpy(pass->luma, bzi_luma, sizeof pass->luma);
+    pass->flags = channels == BZNA_CHANNELS_GRAY ? BZI_KERNEL_GRAY : channels == BZNA_CHANNELS_BGR ? BZI_KERNEL_SWAP : 0;
 }
 
 /* Returns 1 if policies may draw operations on pixels. */
@@ -12813,7 +12790,7 @@ static int bzi_augment_has_pixels(const bzna_loader_augment *a)
 
     for (uint32_t i = 0; i < a->policy_count; i++)
         for (uint32_t k = 0; k < a->policies[i].operation_count; k++)
-            found |= bzi_op_is(a->policies[i].operations[k].kind, BZI_OP_PIXELS);
+            found |= bzi_op_is_pixels(a->policies[i].operations[k].kind);
     return found;
 }
 
