@@ -1524,14 +1524,12 @@ typedef struct bzi_kernel_stretch {
 } bzi_kernel_stretch;
 
 /* The weights of positions i and seven behind it; taps: what they have in common. is_ramp, of its filter, is_whole,
- * which says that the plane has all of their samples, are constants. How far the first sample of a ramp lies from the
- * position is exact. */
+ * which says that the plane has all of their samples, are constants.  */
 BZI_KERNEL_OF_ROW void bzi_kernel_weigh(bzi_kernel_scan scan, bzi_kernel_taps taps, int is_ramp, int is_whole,
                                         size_t i)
 {
     const bzi_kernel_wholes first = bzi_kernel_wholes_at(scan.index + i);
     const bzi_kernel_reals position = bzi_kernel_reals_at(scan.norm + i);
-    const bzi_kernel_reals away = __builtin_convertvector(first, bzi_kernel_reals) - position;
     const bzi_kernel_wholes begin = bzi_kernel_floor8(position - taps.radius) + 1, stop = begin + taps.count;
     const bzi_kernel_wholes end = bzi_kernel_repeats(taps.filter) ? stop :
                                   bzi_kernel_least(stop, stop - stop + (taps.end + 1));
@@ -1539,7 +1537,7 @@ BZI_KERNEL_OF_ROW void bzi_kernel_weigh(bzi_kernel_scan scan, bzi_kernel_taps ta
     bzi_kernel_reals sum = { 0.0f }, weight = sum;
     for (int32_t k = 0; k < scan.taps; k++) {
         const bzi_kernel_wholes at = first + k;
-        bzi_kernel_reals x = is_ramp ? away + (float)k : __builtin_convertvector(at, bzi_kernel_reals) - position;
+        bzi_kernel_reals x = __builtin_convertvector(at, bzi_kernel_reals) - position;
         x = (bzi_kernel_reals)((bzi_kernel_wholes)x & INT32_MAX) * taps.narrow;
         if (is_ramp)
             weight = bzi_kernel_clamp8(peak - x, 1.0f);
@@ -1628,35 +1626,35 @@ BZI_KERNEL_CPU void bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_sl
     }
 }
 
-/* The samples of a row of plane p from lines->low on, as bytes or floats; before and behind the picture, those of its
- * border. Bytes where they lie, if what the horizontal filter reads behind them is a row below. */
+/* The samples of a row of plane p from lines->low on, as bytes or, of a depth above 8, floats; before and behind the
+ * picture, those of its border. Bytes where they lie, if what the horizontal filter reads behind them is a row below. */
 BZI_KERNEL_CPU const void *bzi_kernel_read_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                               const bzi_kernel_lines *lines, int p, int32_t index, int as_bytes)
+                                               const bzi_kernel_lines *lines, int p, int32_t index)
 {
     const int c = p > 0;
-    const int32_t step = slot->step[p], depth = slot->depth, low_zeros = slot->low_zeros, count = lines->count[c];
-    const int32_t first = lines->low[c] < 0 ? -lines->low[c] : 0, last = (int32_t)view->x[c].last - lines->low[c];
-    const int32_t end = last < count ? last + 1 : count;
-    const int64_t at = (int64_t)index * slot->pitch[p] + (int64_t)lines->low[c] * step;
-    const uint8_t *source = bzi_kernel_at(view->plane[p]) + at;
+    const int32_t step = slot->step[p], pitch = slot->pitch[p], low = lines->low[c], count = lines->count[c];
+    const int32_t last = (int32_t)view->x[c].last - low, first = low < 0 ? -low : 0, end = last < count ? last + 1 : count;
+    const uint8_t *source = bzi_kernel_at(view->plane[p]) + (int64_t)index * pitch + (int64_t)low * step;
     float *floats = lines->samples;
-    uint8_t *bytes = (uint8_t *)(void *)lines->samples;
-    if (as_bytes && step == 1 && first == 0 && end == count && slot->pitch[p] >= 64 && index < (int32_t)view->y[c].last)
-        return source;
-    if (as_bytes && step == 1)
-        memcpy(bytes + first, source + first, (size_t)(end - first));
-    for (int32_t i = first; i < end && as_bytes && step != 1; i++)
-        bytes[i] = source[(int64_t)i * step];
-    for (int32_t i = first; i < end && !as_bytes; i++)
-        floats[i] = bzi_kernel_load(source + (int64_t)i * step, depth, low_zeros);
-    for (int32_t i = first > 0 ? 0 : end; i < count; i = i + 1 == first ? end : i + 1) {
-        const int32_t from = i < first ? first : end - 1;
-        if (as_bytes)
-            bytes[i] = bytes[from];
-        else
-            floats[i] = floats[from];
+    uint8_t *bytes = (uint8_t *)(void *)floats;
+    if (slot->depth > 8) {
+        for (int32_t i = first; i < end; i++)
+            floats[i] = bzi_kernel_load(source + (int64_t)i * step, slot->depth, slot->low_zeros);
+        for (int32_t i = 0; i < first; i++)
+            floats[i] = floats[first];
+        for (int32_t i = end; i < count; i++)
+            floats[i] = floats[end - 1];
+        return floats;
     }
-    return lines->samples;
+    if (step == 1 && first == 0 && end == count && pitch >= 64 && index < (int32_t)view->y[c].last)
+        return source;
+    if (step == 1)
+        memcpy(bytes + first, source + first, (size_t)(end - first));
+    for (int32_t i = first; i < end && step != 1; i++)
+        bytes[i] = source[(int64_t)i * step];
+    memset(bytes, bytes[first], (size_t)first);
+    memset(bytes + end, bytes[end - 1], (size_t)(count - end));
+    return bytes;
 }
 
 /* What sample number k, next, adds to a sum: its weight times it; of the linear filter of two, which has the weight of
@@ -1739,7 +1737,7 @@ BZI_KERNEL_CPU size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_
         return place;
     lines->held[c][at] = index;
     for (int p = c; p <= 2 * c; p++) {
-        const void *samples = bzi_kernel_read_row(slot, view, lines, p, index, as_bytes);
+        const void *samples = bzi_kernel_read_row(slot, view, lines, p, index);
         bzi_kernel_horizontal(lines, samples, c, as_bytes, lerp, lines->ring[p] + place);
         if (slot->antialias == BZNA_ANTIALIAS_ROUND)
             bzi_kernel_round_row(lines->ring[p] + place, lines->x[c].norm, 1.0f, lines->x[c].room,
@@ -1906,7 +1904,6 @@ BZI_KERNEL_OF_ROW void bzi_kernel_jitter_as(const bzi_kernel_slot *slot, const b
 BZI_KERNEL_ROW void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kernel_lines *lines)
 {
     const float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
-    const float w0 = slot->luma[0], w1 = slot->luma[1], w2 = slot->luma[2];
     const int32_t columns = lines->in.end - lines->in.first;
     uint8_t *const rgb[3] = { (uint8_t *)lines->rgb[0], (uint8_t *)lines->rgb[1], (uint8_t *)lines->rgb[2] };
     int32_t sum = 0;                           /* of at most 2^14 pixels, below 2^16 each */
@@ -1916,8 +1913,10 @@ BZI_KERNEL_ROW void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kerne
         bzi_kernel_jitter_as(slot, lines, 0, BZI_KERNEL_SHIFT);
     else
         bzi_kernel_jitter_as(slot, lines, 0, 0);
-    for (int32_t i = 0; i < columns && (slot->flags & BZI_KERNEL_SUM); i++)
-        sum += (int32_t)(((w0 * r[i] + w1 * g[i]) + w2 * b[i]) * 256.0f + 0.5f);
+    for (int32_t i = 0; i < columns && (slot->flags & BZI_KERNEL_SUM); i++) {
+        const float c[3] = { r[i], g[i], b[i] };
+        sum += (int32_t)(bzi_kernel_luma(slot->luma, c) * 256.0f + 0.5f);
+    }
     lines->sums[0] += (uint64_t)sum;
     lines->sums[1] += (uint64_t)columns;
     if (slot->flags & BZI_KERNEL_SUM)
