@@ -12536,7 +12536,8 @@ static bzi_rows bzi_slot_luma_rows(const bzi_kernel_slot *slot, const bzi_kernel
 }
 
 /* Narrows least..most, rows of the picture that an affine warp looks at, to those inside the slot's clip. Pre: it has
- * one. The kernel calculates in floats: it may keep what lies a little outside, by some of the last bits of the terms of clip. */
+ * one. The kernel calculates in floats: it may keep what lies a little outside, by some of the last bits of the terms
+ * of clip. */
 static void bzi_slot_clip_rows(const bzi_kernel_slot *slot, const bzi_kernel_output *out, float *least, float *most)
 {
     const float *h = slot->h;
