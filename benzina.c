@@ -12781,7 +12781,8 @@ static void bzi_operations_make(const bzna_transform *t, uint32_t channels, cons
     memcpy(pass->bias, t->bias, sizeof pass->bias);
     memcpy(pass->scale, t->scale, sizeof pass->scale);
     memcpy(pass->luma, bzi_luma, sizeof pass->luma);
-    pass->flags = channels == BZNA_CHANNELS_GRAY ? BZI_KERNEL_GRAY : channels == BZNA_CHANNELS_BGR ? BZI_KERNEL_SWAP : 0;
+    pass->flags = (channels == BZNA_CHANNELS_GRAY ? BZI_KERNEL_GRAY : 0) |
+                  (channels == BZNA_CHANNELS_BGR ? BZI_KERNEL_SWAP : 0);
 }
 
 /* Returns 1 if policies may draw operations on pixels. */

@@ -1605,7 +1605,8 @@ BZI_KERNEL_CPU void bzi_kernel_plan_samples(bzi_kernel_lines *lines, int c, int3
     }
 }
 
-/* What every output column and row takes, and which samples columns touch. Pre: lines are laid out, for an aligned H. */
+/* What every output column and row takes, and which samples columns touch. Pre: lines are laid out, for an aligned
+ * H. */
 BZI_KERNEL_CPU void bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                    const bzi_kernel_output *out)
 {
@@ -1619,7 +1620,8 @@ BZI_KERNEL_CPU void bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_sl
 }
 
 /* The samples of a row of plane p from lines->low on, as bytes or, of a depth above 8, floats; before and behind the
- * picture, those of its border. Bytes where they lie, if what the horizontal filter reads behind them is a row below. */
+ * picture, those of its border. Bytes where they lie, if what the horizontal filter reads behind them is a row
+ * below. */
 BZI_KERNEL_CPU const void *bzi_kernel_read_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                                const bzi_kernel_lines *lines, int p, int32_t index)
 {
@@ -2231,7 +2233,8 @@ BZI_KERNEL_CPU int bzi_kernel_plan_copy(const bzi_kernel_slot *slot, const bzi_k
         !bzi_kernel_is_whole(h[2]) || !bzi_kernel_is_whole(h[5]) || view->kind == BZI_KERNEL_SHARP ||
         (view->plane[1] && (slot->shift_x || slot->shift_y || is_gray)))
         return 0;
-    for (int i = 0; i < 3; i++) {              /* products with 0 change no bit but a zero's sign, which clamping takes */
+    for (int i = 0; i < 3; i++) {              /* products with 0 change nothing but the sign of a zero, which clamping
+                                                * takes */
         const float *m = slot->rgb + 4 * i;
         const int p = m[0] != 0.0f ? 0 : m[1] != 0.0f ? 1 : 2;
         const int64_t step = slot->step[p], pitch = slot->pitch[p];
