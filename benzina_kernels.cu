@@ -534,6 +534,16 @@ BZI_KERNEL_FN int32_t bzi_kernel_nearest_of(const bzi_kernel_taps *taps, int32_t
     return bzi_kernel_is_ramp(taps->filter) ? i : i < 0 ? 0 : i < taps->end ? i : taps->end;
 }
 
+/* axis[p], as bzi_kernel_fetch. */
+BZI_KERNEL_FN bzi_kernel_axis bzi_kernel_choose(const bzi_kernel_axis axis[2], int p)
+{
+    bzi_kernel_axis chosen;
+    chosen.scale  = p ? axis[1].scale : axis[0].scale;
+    chosen.offset = p ? axis[1].offset : axis[0].offset;
+    chosen.last   = p ? axis[1].last : axis[0].last;
+    return chosen;
+}
+
 /* A whole sample of 0..most, halves up, as PIL rounds. */
 BZI_KERNEL_FN float bzi_kernel_whole(float value, float most)
 {
@@ -584,8 +594,8 @@ BZI_KERNEL_FN void bzi_kernel_filter(const bzi_kernel_slot *slot, const bzi_kern
     float luma = 0.0f, cb = view->neutral, cr = view->neutral;
     BZI_KERNEL_ROLLED
     for (int p = 0; p < (view->plane[1] ? 2 : 1); p++) {
-        const bzi_kernel_taps x = bzi_kernel_reach(slot->filter, p ? view->x[1] : view->x[0], u, shrink[0]);
-        const bzi_kernel_taps y = bzi_kernel_reach(slot->filter, p ? view->y[1] : view->y[0], v, shrink[1]);
+        const bzi_kernel_taps x = bzi_kernel_reach(slot->filter, bzi_kernel_choose(view->x, p), u, shrink[0]);
+        const bzi_kernel_taps y = bzi_kernel_reach(slot->filter, bzi_kernel_choose(view->y, p), v, shrink[1]);
         float sum[2];
         bzi_kernel_filter_plane(slot, view, p, &x, &y, sum);
         luma = p ? luma : sum[0];
@@ -708,16 +718,12 @@ BZI_KERNEL_FN void bzi_kernel_lerp_pixel(const bzi_kernel_slot *slot, const bzi_
     }
 }
 
-/* Does an output pixel, which lies at u, v of the picture, show it? */
-BZI_KERNEL_FN int bzi_kernel_shows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t x, int32_t y,
-                                   float u, float v)
+/* Does an output pixel lie in the rectangle? */
+BZI_KERNEL_FN int bzi_kernel_is_kept(const bzi_kernel_slot *slot, int32_t x, int32_t y)
 {
     const float *m = slot->clip;
-    if (!bzi_kernel_inside(u, view->x[0].last) || !bzi_kernel_inside(v, view->y[0].last))
-        return 0;
-    return !(slot->flags & BZI_KERNEL_CLIP) ||
-           (bzi_kernel_inside((m[0] * (float)x + m[1] * (float)y) + m[2], slot->clip_last[0]) &&
-            bzi_kernel_inside((m[3] * (float)x + m[4] * (float)y) + m[5], slot->clip_last[1]));
+    return bzi_kernel_inside((m[0] * (float)x + m[1] * (float)y) + m[2], slot->clip_last[0]) &&
+           bzi_kernel_inside((m[3] * (float)x + m[4] * (float)y) + m[5], slot->clip_last[1]);
 }
 
 /* What lies under an output pixel, in Y'CbCr; returns 0 where that is outside. kind is view->kind; as a constant, it
@@ -727,7 +733,8 @@ BZI_KERNEL_FN int bzi_kernel_look(const bzi_kernel_slot *slot, const bzi_kernel_
 {
     float u, v;
     bzi_kernel_map(slot->h, x, y, &u, &v);
-    if (!bzi_kernel_shows(slot, view, x, y, u, v))
+    if (!bzi_kernel_inside(u, view->x[0].last) || !bzi_kernel_inside(v, view->y[0].last) ||
+        ((slot->flags & BZI_KERNEL_CLIP) && !bzi_kernel_is_kept(slot, x, y)))
         return 0;
     float shrink[2] = { view->shrink[0], view->shrink[1] };
     if (!bzi_kernel_affine(slot->h)) {         /* the gradients there */
@@ -1138,13 +1145,14 @@ typedef struct bzi_kernel_inner {
     int32_t first, end, top, bottom;
 } bzi_kernel_inner;
 
-/* The same of an affine H. */
+/* Does an output pixel show the picture? Pre: H is affine. */
 BZI_KERNEL_FN int bzi_kernel_is_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t x,
                                        int32_t y)
 {
     float u, v;
     bzi_kernel_map_affine(slot->h, x, y, &u, &v);
-    return bzi_kernel_shows(slot, view, x, y, u, v);
+    return bzi_kernel_inside(u, view->x[0].last) && bzi_kernel_inside(v, view->y[0].last) &&
+           (!(slot->flags & BZI_KERNEL_CLIP) || bzi_kernel_is_kept(slot, x, y));
 }
 
 /* The columns of row y that lie inside: one piece, as each border is straight, and u and v are monotonic, rounding
