@@ -433,7 +433,7 @@ EOF
     says "$t/err" "note: $x/other-labels.idx1-ubyte is not used: it has no labels of 6 pictures" "which is said"
     refused 1 "it begins like an IDX file (MNIST's): it is cut" \
         "an IDX file that is cut" "$bzna" info "$x/cut-images-idx3-ubyte"
-    refused 1 "of 6 labels without pictures" "labels alone" "$bzna" info "$x/train-labels-idx1-ubyte"
+    refused 1 "(header_bytes 8)" "labels alone" "$bzna" info "$x/train-labels-idx1-ubyte"
     run "$bzna" list --json "$x/colors-idx4"
     same "an IDX file of colors" "$(field_all width)" "8 8 "
     refused 1 "" "--format refuses it" "$bzna" info "$x/train-images-idx3-ubyte" --format tar
