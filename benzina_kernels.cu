@@ -2259,48 +2259,55 @@ BZI_KERNEL_CPU int bzi_kernel_plan_copy(const bzi_kernel_slot *slot, const bzi_k
 /* Columns are copied in pieces: of so many, and the last of up to eight more. */
 #define BZI_KERNEL_COPIED 256
 
-/* Elements of at least eight samples side by side; the step is 1 or -1. dtype is a constant. */
+/* Rows of at least eight samples side by side; the step is 1 or -1. stride: from one row of elements to the next.
+ * dtype is a constant. */
 BZI_KERNEL_OF_ROW void bzi_kernel_copy_as(uint32_t dtype, const bzi_kernel_channel *given, const uint8_t *from,
-                                          int64_t step, int32_t count, uint8_t *to)
+                                          int64_t step, int32_t count, int32_t rows, int64_t stride, uint8_t *to)
 {
     const bzi_kernel_channel channel = *given;
     const float *w = channel.luma;
-    for (int32_t k = 0; k < count; k += 8) {
-        k = k + 8 <= count ? k : count - 8;    /* the last vector overlaps, with equal values */
-        uint64_t bytes;
-        memcpy(&bytes, step < 0 ? from - k - 7 : from + k, sizeof bytes);
-        bytes = step < 0 ? __builtin_bswap64(bytes) : bytes;
-        bzi_kernel_reals v = bzi_kernel_clamp8(channel.m * bzi_kernel_bytes_of(bytes) + channel.add, 255.0f);
-        if (w)
-            v = (w[0] * v + w[1] * v) + w[2] * v;
-        bzi_kernel_put8(dtype, to + (k << bzi_kernel_element_shift(dtype)), (v - channel.bias) * channel.scale);
-    }
+    for (; rows > 0; rows--, from += channel.pitch, to += stride << bzi_kernel_element_shift(dtype))
+        for (int32_t k = 0; k < count; k += 8) {
+            k = k + 8 <= count ? k : count - 8;    /* the last vector overlaps, with equal values */
+            uint64_t bytes;
+            memcpy(&bytes, step < 0 ? from - k - 7 : from + k, sizeof bytes);
+            bytes = step < 0 ? __builtin_bswap64(bytes) : bytes;
+            bzi_kernel_reals v = bzi_kernel_clamp8(channel.m * bzi_kernel_bytes_of(bytes) + channel.add, 255.0f);
+            if (w)
+                v = (w[0] * v + w[1] * v) + w[2] * v;
+            bzi_kernel_put8(dtype, to + (k << bzi_kernel_element_shift(dtype)), (v - channel.bias) * channel.scale);
+        }
 }
 
-/* Columns first..end - 1 of row y, all inside, and at least eight. Samples that do not lie side by side are sorted out
- * first, and elements are scattered behind that. */
-BZI_KERNEL_ROW void bzi_kernel_copy_row(uint64_t dst, const bzi_kernel_channel *channel, const bzi_kernel_output *out,
-                                        int32_t y, int32_t first, int32_t end)
+/* Copies what lies inside, at least eight columns: all rows at once, if samples and elements lie side by side;
+ * otherwise pieces of rows, whose samples are sorted out first and whose elements are scattered behind that. */
+BZI_KERNEL_ROW void bzi_kernel_copy_rows(uint64_t dst, const bzi_kernel_channel *channel, const bzi_kernel_output *out,
+                                         const bzi_kernel_inner *in)
 {
-    uint8_t bytes[BZI_KERNEL_COPIED + 8], rows[3][sizeof bytes * sizeof(float)];
-    const uint8_t *const elements[3] = { rows[0], rows[1], rows[2] };
-    for (int32_t count; first < end; first += count) {
-        count = end - first < (int32_t)sizeof bytes ? end - first : BZI_KERNEL_COPIED;
-        for (uint32_t i = 0; i < out->channels; i++) {
-            const int64_t step = channel[i].step;
-            const uint8_t *from = bzi_kernel_at(channel[i].from + (uint64_t)(y * channel[i].pitch + first * step));
-            const int is_beside = step == 1 || step == -1;
-            uint8_t *to = out->stride_x == 1 ? bzi_kernel_at(bzi_kernel_address(dst, out, i, y, first)) : rows[i];
-            for (int32_t k = 0; k < count && step == 3; k++)
-                bytes[k] = from[3 * k];
-            for (int32_t k = 0; k < count && step != 3 && !is_beside; k++)
-                bytes[k] = from[k * step];
-            BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_copy_as, &channel[i], is_beside ? from : bytes,
-                               is_beside ? step : 1, count, to);
+    uint8_t bytes[BZI_KERNEL_COPIED + 8], pieces[3][sizeof bytes * sizeof(float)];
+    const uint8_t *const elements[3] = { pieces[0], pieces[1], pieces[2] };
+    int is_whole = out->stride_x == 1;
+    for (uint32_t i = 0; i < out->channels; i++)
+        is_whole &= channel[i].step == 1 || channel[i].step == -1;
+    const int32_t rows = is_whole ? in->bottom - in->top : 1;
+    for (int32_t y = in->top; y < in->bottom; y += rows)
+        for (int32_t first = in->first, count; first < in->end; first += count) {
+            count = is_whole || in->end - first < (int32_t)sizeof bytes ? in->end - first : BZI_KERNEL_COPIED;
+            for (uint32_t i = 0; i < out->channels; i++) {
+                const int64_t step = channel[i].step;
+                const uint8_t *from = bzi_kernel_at(channel[i].from + (uint64_t)(y * channel[i].pitch + first * step));
+                const int is_beside = step == 1 || step == -1;
+                uint8_t *to = out->stride_x == 1 ? bzi_kernel_at(bzi_kernel_address(dst, out, i, y, first)) : pieces[i];
+                for (int32_t k = 0; k < count && step == 3; k++)
+                    bytes[k] = from[3 * k];
+                for (int32_t k = 0; k < count && step != 3 && !is_beside; k++)
+                    bytes[k] = from[k * step];
+                BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_copy_as, &channel[i], is_beside ? from : bytes,
+                                   is_beside ? step : 1, count, rows, out->stride_y, to);
+            }
+            if (out->stride_x != 1)
+                bzi_kernel_scatter(out, elements, count, bzi_kernel_at(bzi_kernel_address(dst, out, 0, y, first)));
         }
-        if (out->stride_x != 1)
-            bzi_kernel_scatter(out, elements, count, bzi_kernel_at(bzi_kernel_address(dst, out, 0, y, first)));
-    }
 }
 
 /* Copies a slot's picture. Returns 1; or 0, having done nothing, where it takes more than a copy. Rows are made as one
@@ -2323,10 +2330,9 @@ BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_k
         in.end = out.width *= out.height;
         in.bottom = out.height = 1;
     }
+    bzi_kernel_copy_rows(slot->dst, channel, &out, &in);
     for (int32_t y = 0; y < out.height; y++) {
         const int inside = y >= in.top && y < in.bottom;
-        if (inside)
-            bzi_kernel_copy_row(slot->dst, channel, &out, y, in.first, in.end);
         bzi_kernel_fill_columns(slot, &out, 0, y, 0, inside ? in.first : out.width);
         bzi_kernel_fill_columns(slot, &out, 0, y, inside ? in.end : out.width, out.width);
     }
@@ -3119,10 +3125,11 @@ BZI_KERNEL_CPU void bzi_kernel_finish_planes(const bzi_kernel_pass *pass, const 
         channel[i] = (bzi_kernel_channel){ pass->src + (uint64_t)(p * bzi_kernel_plane_bytes(out)), 1, out->width, 1.0f,
                                            0.0f, pass->bias[i], pass->scale[i], NULL };
     }
-    for (int32_t y = 0; y < out->height && !takes_more; y++)
-        bzi_kernel_copy_row(pass->dst, channel, out, y, 0, out->width);
+    const bzi_kernel_inner all = { 0, out->width, 0, out->height };
     if (takes_more)
         bzi_kernel_run_plain(pass, out);
+    else
+        bzi_kernel_copy_rows(pass->dst, channel, out, &all);
 }
 
 BZI_KERNEL_ROW void bzi_kernel_run_pass(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
