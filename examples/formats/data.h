@@ -278,4 +278,36 @@ bzna_status bzna_formats_open_pairs(bzna_context *context, const char *root, con
 bzna_status bzna_formats_open_listed(bzna_context *context, const char *root, const bzna_formats_config *config,
                                      bzna_dataset **out, bzna_error *err);
 
+/* ---- Switches ---------------------------------------------------------------------------------- */
+
+/* Fails because the file that opens such a data set is left out. */
+#define DATA_LACKS(what, context, name, config, out, err) \
+    ((void)(context), (void)(config), (void)(out), \
+     DATA_FAIL(err, BZNA_E_UNSUPPORTED, "%s: this build does not read " what, name))
+
+#ifdef BENZINA_FORMATS_NO_RECORDS
+#  define bzna_formats_open_records(context, file, ...) \
+    DATA_LACKS("records of one size (BENZINA_FORMATS_NO_RECORDS)", context, __VA_ARGS__)
+#endif
+#ifdef BENZINA_FORMATS_NO_RECORDIO
+#  define bzna_formats_open_recordio(context, file, ...) \
+    DATA_LACKS("RecordIO (BENZINA_FORMATS_NO_RECORDIO)", context, __VA_ARGS__)
+#endif
+#ifdef BENZINA_FORMATS_NO_PAIRS
+#  define bzna_formats_open_pairs(...) DATA_LACKS("pairs of folders (BENZINA_FORMATS_NO_PAIRS)", __VA_ARGS__)
+#endif
+#ifdef BENZINA_FORMATS_NO_LISTS
+#  define bzna_formats_open_listed(...) DATA_LACKS("lists (BENZINA_FORMATS_NO_LISTS)", __VA_ARGS__)
+#  define bzna_formats_list_open(list, path, is_sorted, err) \
+    DATA_LACKS("lists (BENZINA_FORMATS_NO_LISTS)", list, path, list, list, err)
+#  define bzna_formats_list_free(list)    ((void)(list))
+#  define bzna_formats_list_find(...)     NULL
+#  define bzna_formats_list_target(list, ...) ((void)(list), BZNA_TARGET_NONE)
+#  define bzna_formats_list_labels(list, ...) ((void)(list), BZNA_OK)
+#endif
+#ifdef BENZINA_FORMATS_NO_PATHS
+#  define bzna_formats_paths      bzna_formats_data_add
+#  define bzna_formats_match(...) BZNA_OK
+#endif
+
 #endif

@@ -121,6 +121,11 @@
  *     BENZINA_FORMATS_NO_TIFF      tiff.c without libtiff
  *     BENZINA_FORMATS_NO_JPEG2000  jpeg2000.c without OpenJPEG
  *     BENZINA_FORMATS_NO_JXL       jxl.c without libjxl
+ *     BENZINA_FORMATS_NO_RECORDS   records.c without all of it: such files are refused by a message
+ *     BENZINA_FORMATS_NO_RECORDIO  the same for recordio.c
+ *     BENZINA_FORMATS_NO_PAIRS     the same for pairs.c
+ *     BENZINA_FORMATS_NO_LISTS     the same for lists.c
+ *     BENZINA_FORMATS_NO_PATHS     the same for paths.c: a path is used as it is, and there is no bzna_formats_braces
  */
 #ifndef BENZINA_FORMATS_H
 #define BENZINA_FORMATS_H

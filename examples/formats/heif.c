@@ -60,7 +60,7 @@ static int heif_is_one_of(uint32_t type, const char *types)
     return 0;
 }
 
-/* Finds the first box of a type, and in it the first one of the next type of a list. Where there is none, the result has
+/* Finds the first box of a type, and in it the first one of the next type of a list. If there is none, the result has
  * no bytes. */
 static formats_bytes heif_child(formats_bytes b, const char *types)
 {

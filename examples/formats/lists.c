@@ -14,6 +14,8 @@
  * It needs data.c. */
 #include "data.h"
 
+#ifndef BENZINA_FORMATS_NO_LISTS
+
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
@@ -358,7 +360,8 @@ bzna_status bzna_formats_list_labels(const data_list *list, const data_list_row 
 
         if (n.is_whole &&
             !(real >= -9223372036854775808.0f && real < 9223372036854775808.0f && (int64_t)real == n.whole))
-            return fail_line(list, "formats_config.list: a vector of float32 cannot hold this whole number", label, err);
+            return fail_line(list, "formats_config.list: a vector of float32 cannot hold this whole number", label,
+                             err);
         if (*count < capacity)
             memcpy((char *)labels + *count * sizeof real, &real, sizeof real);
     }
@@ -473,3 +476,5 @@ bzna_status bzna_formats_open_listed(bzna_context *context, const char *root, co
     }
     return bzna_formats_data_open(context, &provider, &paths, root, config->dataset, out, err);
 }
+
+#endif

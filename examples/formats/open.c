@@ -64,7 +64,9 @@ static int is_recordio(const bzna_formats_config *c, const uint8_t *head, uint64
 static bzna_status open_records(bzna_context *context, data_file *file, const char *name, const bzna_formats_config *c,
                                 bzna_dataset **out, bzna_error *err)
 {
-    return (c->records ? bzna_formats_open_records : bzna_formats_open_recordio)(context, file, name, c, out, err);
+    (void)file;
+    return c->records ? bzna_formats_open_records(context, file, name, c, out, err) :
+                        bzna_formats_open_recordio(context, file, name, c, out, err);
 }
 
 /* Opens a picture of this folder's codecs as a data set of one sample. */
@@ -176,9 +178,9 @@ static bzna_status add_files(data_names *paths, const char *path, bzna_error *er
         return err->status;
     if (paths->count == first)
         return bzna_formats_data_add(paths, path, err);
-    if (bzna_formats_match(paths, path, "*.tar", err) == BZNA_OK)
-        bzna_formats_match(paths, path, "*.bzna", err);
-    bzna_formats_data_sort(paths, first);
+    if (bzna_formats_match(paths, path, "*.tar", err) == BZNA_OK &&
+        bzna_formats_match(paths, path, "*.bzna", err) == BZNA_OK)
+        bzna_formats_data_sort(paths, first);
     return err->status;
 }
 

@@ -7,6 +7,8 @@
  * It needs data.c and formats.c. */
 #include "data.h"
 
+#ifndef BENZINA_FORMATS_NO_PAIRS
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -276,3 +278,5 @@ bzna_status bzna_formats_open_pairs(bzna_context *context, const char *root, con
             bzna_formats_data_add_path(&paths, p->folders[k].root, p->folders[k].names.list[i], err);
     return bzna_formats_data_open(context, &provider, &paths, root, config->dataset, out, err);
 }
+
+#endif

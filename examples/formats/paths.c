@@ -10,6 +10,8 @@
  * It needs data.c. */
 #include "data.h"
 
+#ifndef BENZINA_FORMATS_NO_PATHS
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -407,3 +409,5 @@ bzna_status bzna_formats_paths(data_names *paths, const char *path, bzna_error *
     }
     return err->status;
 }
+
+#endif

@@ -12,6 +12,8 @@
  * It needs data.c and lists.c. */
 #include "data.h"
 
+#ifndef BENZINA_FORMATS_NO_RECORDIO
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -396,9 +398,13 @@ static void recordio_close(void *user)
 /* Tells files apart by where their records lie, and by the list. */
 static uint64_t fingerprint_of(const recordio *own)
 {
-    const uint64_t hash = bzna_formats_data_hash(BZNA_FORMATS_HASH, own->list.text.data, own->list.text.size);
+    const uint64_t words[] = { own->records.file.size, own->count }, end = own->count < 64 ? own->count : 64;
+    const uint64_t *offsets = own->records.offsets;
+    uint64_t hash = bzna_formats_data_hash(BZNA_FORMATS_HASH, own->list.text.data, own->list.text.size);
 
-    return bzna_formats_data_hash(hash, own->records.offsets, ((size_t)own->count + 1) * sizeof *own->records.offsets);
+    hash = bzna_formats_data_hash(hash, words, sizeof words);
+    hash = bzna_formats_data_hash(hash, offsets, (size_t)end * sizeof *offsets);
+    return bzna_formats_data_hash(hash, offsets + (own->count - end), (size_t)end * sizeof *offsets);
 }
 
 bzna_status bzna_formats_open_recordio(bzna_context *context, data_file *file, const char *name,
@@ -426,3 +432,5 @@ bzna_status bzna_formats_open_recordio(bzna_context *context, data_file *file, c
     dataset.index_bytes = 0;
     return bzna_formats_records_open(context, &provider, file, name, &dataset, out, err);
 }
+
+#endif

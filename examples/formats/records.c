@@ -7,6 +7,13 @@
  * It needs data.c. */
 #include "data.h"
 
+void bzna_formats_records_init(bzna_records *r, size_t struct_size)
+{
+    bzna_formats_data_init(r, struct_size);
+}
+
+#ifndef BENZINA_FORMATS_NO_RECORDS
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,11 +30,6 @@ typedef struct records {
 } records;
 
 /* ---- Settings ------------------------------------------------------------------------------- */
-
-void bzna_formats_records_init(bzna_records *r, size_t struct_size)
-{
-    bzna_formats_data_init(r, struct_size);
-}
 
 /* Returns the bytes of a number of type BZNA_RECORD_...; 0 if there is no such type. */
 static uint32_t type_bytes(uint32_t type)
@@ -182,10 +184,13 @@ static bzna_status records_unpack(void *user, uint64_t index, uint32_t field, vo
 /* Tells files apart by their size and by how the caller describes their records. */
 static uint64_t records_fingerprint(const records *own)
 {
-    const uint64_t size = own->records.file.size;
+    const bzna_records *const r = &own->r;
+    uint64_t words[] = { own->records.file.size, r->data_type, r->layout, r->width, r->height, r->channels,
+                         r->header_bytes, r->stride, r->data_offset, r->label_offset, r->label_type, 0, 0 };
 
-    return bzna_formats_data_hash(bzna_formats_data_hash(BZNA_FORMATS_HASH, &size, sizeof size), &own->r,
-                                  sizeof own->r);
+    memcpy(&words[11], &r->scale, sizeof r->scale);
+    memcpy(&words[12], &r->bias, sizeof r->bias);
+    return bzna_formats_data_hash(BZNA_FORMATS_HASH, words, sizeof words);
 }
 
 /* Says which fields the records have. Returns how many. */
@@ -227,3 +232,5 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
     }
     return bzna_formats_records_open(context, &provider, file, name, config->dataset, out, err);
 }
+
+#endif
