@@ -2819,7 +2819,8 @@ TEST(a_users_cuda_context_is_worked_in_and_a_threads_own_context_is_left_alone)
 /* Device memory as a framework would give it. */
 typedef struct device_ledger {
     _Atomic int64_t blocks, bytes, calls, mistakes;
-    int off, refuse_from; /* addresses are so many bytes too high; from this call on there is none. 0: never */
+    int off;                           /* addresses are so many bytes too high */
+    _Atomic int refuse_from;           /* from this call on there is no memory; 0: never */
     pthread_mutex_t lock;
     struct { uint64_t ptr; size_t size; } block[256];
 } device_ledger;
