@@ -3663,7 +3663,9 @@ static void bzi_av1_tools(bzi_bits *b, uint32_t reduced)
         bzi_bits_u(b, 4);
         order_hint = bzi_bits_1(b);
         bzi_bits_u(b, order_hint ? 2 : 0);
-        content = bzi_bits_1(b) || bzi_bits_1(b);
+        content = bzi_bits_1(b);
+        if (!content)
+            content = bzi_bits_1(b);
         if (content && !bzi_bits_1(b))
             bzi_bits_1(b);
         bzi_bits_u(b, order_hint ? 3 : 0);

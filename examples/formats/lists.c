@@ -65,7 +65,7 @@ static const char *number_of(data_span text, number *out)
         return out->is_whole ? NULL : too_long;
     }
     exact = strtold(copy, NULL);
-    out->is_whole = exact >= -0x1p63L && exact < 0x1p63L && truncl(exact) == exact;
+    out->is_whole = exact >= -9223372036854775808.0L && exact < 9223372036854775808.0L && truncl(exact) == exact;
     out->whole = out->is_whole ? (int64_t)exact : 0;
     return NULL;
 }
