@@ -19869,24 +19869,25 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
 static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna_error *err)
 {
     bzi_device *device;
-    int failed;
+    int is_new;
 
     *out = NULL;
     if (context->config.device.kind == BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_DEVICE, "context_config.device is BZNA_DEVICE_CPU");
 
     bzi_os_exclusive_begin(&context->exclusive, NULL);
-    *err = context->device_error;
-    failed = !context->device && err->status == BZNA_OK;
-    if (failed && bzi_device_open(context->host, &context->config, &context->device, err) == BZNA_E_DEVICE_LOST)
-        err->status = BZNA_E_DEVICE;                        /* the library had nothing on it: there is just no device */
-    failed = failed && !context->device && err->status != BZNA_E_MEMORY;
-    if (failed)
-        context->device_error = *err;
+    is_new = !context->device && context->device_error.status == BZNA_OK;
+    if (is_new && bzi_device_open(context->host, &context->config, &context->device, &context->device_error) ==
+                      BZNA_E_DEVICE_LOST)
+        context->device_error.status = BZNA_E_DEVICE;       /* the library had nothing on it: there is just no device */
     device = context->device;
+    if (!device)
+        *err = context->device_error;
+    if (context->device_error.status == BZNA_E_MEMORY)      /* not stored: there may be memory the next time */
+        bzi_error_init(&context->device_error);
     bzi_os_exclusive_end(&context->exclusive);
 
-    if (failed)
+    if (!device && is_new && err->status != BZNA_E_MEMORY)
         bzi_log(context->host, BZNA_LOG_INFO, err->status, "no GPU: %s", err->message);
     if (!device)
         return err->status;
