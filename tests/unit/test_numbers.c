@@ -484,7 +484,7 @@ TEST(batches_and_states_are_the_same_on_every_machine)
     run r;
     REQUIRE(run_open(&r));
     hash_run(&r);
-    CHECK_HASH(0x0c0493d562837335u);
+    CHECK_HASH(0x0b441accbb38b230u);
     run_close(&r);
 }
 
@@ -493,6 +493,8 @@ TEST(a_state_is_restored_only_in_its_own_byte_order_and_whole)
     run r;
     bzna_loader_state given, bad, saved;
     bzna_error err = fresh_error();
+    const uint16_t one = 1;
+    const int is_little = *(const uint8_t *)&one;
     REQUIRE(run_open(&r));
     for (int i = 0; i < 20; i++) {
         bzna_batch *batch;
@@ -500,13 +502,18 @@ TEST(a_state_is_restored_only_in_its_own_byte_order_and_whole)
         bzna_batch_release(batch);
     }
     CHECK_EQ(bzna_loader_save(r.loader, &given, sizeof given, &err), BZNA_OK);
+    if (is_little) {                                        /* as 0.3 wrote them */
+        CHECK_EQ(given.fingerprint, 0xf6305d622e7e26e7u);
+        CHECK_EQ(given.check, 0x86758e47);
+        CHECK_EQ(given.pixels, 0x388c744717ff37a0u);
+    }
     for (int order = 0; order < 2; order++) {               /* the run itself goes on, then from the state */
         if (order)
             CHECK_EQ(bzna_loader_restore(r.loader, &given, &err), BZNA_OK);
         CHECK_EQ(bzna_loader_save(r.loader, &saved, sizeof saved, &err), BZNA_OK);
         CHECK(!memcmp(&saved, &given, sizeof saved));
         CHECK_EQ(hash_run(&r), 25);
-        CHECK_HASH(0x211430cead493c0fu);
+        CHECK_HASH(0x42b7bb584a4657c2u);
     }
 
     /* One byte that is not as it was, wherever it is, and any version or size; then all of the other byte order. */
