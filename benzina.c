@@ -9449,14 +9449,15 @@ static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample,
     return status;
 }
 
-/* Finds the bytes of a field of a sample that was read; bytes->data is NULL if there is none. offset: of them in the
- * file. If the place is from an index, the header is checked again. */
+/* Finds the bytes of a field of a sample that was read, and their offset in the file. If there is none, bytes->data is
+ * NULL. If the place is from an index, the header is checked again. */
 static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, uint32_t number, bzi_span *bytes,
                                  uint64_t *offset, bzna_error *err)
 {
     const bzi_tar_member *end;
 
     *bytes = (bzi_span){ NULL, 0 };
+    *offset = 0;
     for (const bzi_tar_member *m = bzi_tar_members(tar, sample->index, &end); m < end; m++) {
         const uint8_t *data = sample->bytes + (m->offset - sample->extent.offset), *header = data - BZI_TAR_BLOCK;
 

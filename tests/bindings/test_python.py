@@ -747,6 +747,24 @@ class Datasets(unittest.TestCase):
                 self.assertEqual(ctypes.string_at(dataset[1]._coded()[0].data, 12), bytes(range(12, 24)))
                 dataset.close()
 
+    def test_the_limit_of_held_bytes_is_of_all_files_together(self):
+        records = dict(data_type="uint8", width=4, height=3, channels=1)
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, name) for name in "ab"]
+            for limit, held in ((48, (True, True)), (47, (True, False))):
+                for path in paths:
+                    with open(path, "wb") as file:
+                        file.write(bytes(range(24)))
+                with benzina.Dataset(paths, records=records, hold_bytes=limit) as dataset:
+                    for number, path in enumerate(paths):
+                        os.truncate(path, 12)
+                        sample = dataset[2 * number + 1]
+                        if held[number]:
+                            self.assertEqual(ctypes.string_at(sample._coded()[0].data, 12), bytes(range(12, 24)))
+                        else:
+                            with self.assertRaises(benzina.Error):
+                                sample._coded()
+
     def test_samples(self):
         dataset = benzina.Dataset(MINI)
         self.assertEqual(len(dataset), COUNT)
