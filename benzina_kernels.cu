@@ -2223,7 +2223,7 @@ typedef struct bzi_kernel_channel {
     const float *luma;                /* of three equal channels, this luma; or NULL */
 } bzi_kernel_channel;
 
-/* Is it a whole number that floats beside it are 1 apart of? */
+/* Is it a whole number, and small enough that floats hold its neighbors? */
 BZI_KERNEL_FN int bzi_kernel_is_whole(float value)
 {
     return value >= -4194304.0f && value <= 4194304.0f && value == (float)(int32_t)value;
@@ -2256,11 +2256,11 @@ BZI_KERNEL_CPU int bzi_kernel_plan_copy(const bzi_kernel_slot *slot, const bzi_k
     return 1;
 }
 
-/* Columns are copied in pieces: of so many, and the last of up to eight more. */
+/* Columns of a piece. The last piece of a row has up to eight more. */
 #define BZI_KERNEL_COPIED 256
 
-/* Rows of at least eight samples side by side; the step is 1 or -1. stride: from one row of elements to the next.
- * dtype is a constant. */
+/* Copies rows of at least eight samples that lie side by side; step is 1 or -1. stride: from one row of elements to the
+ * next. dtype is a constant. */
 BZI_KERNEL_OF_ROW void bzi_kernel_copy_as(uint32_t dtype, const bzi_kernel_channel *given, const uint8_t *from,
                                           int64_t step, int32_t count, int32_t rows, int64_t stride, uint8_t *to)
 {
@@ -2279,8 +2279,8 @@ BZI_KERNEL_OF_ROW void bzi_kernel_copy_as(uint32_t dtype, const bzi_kernel_chann
         }
 }
 
-/* Copies what lies inside, at least eight columns: all rows at once, if samples and elements lie side by side;
- * otherwise pieces of rows, whose samples are sorted out first and whose elements are scattered behind that. */
+/* Copies the pixels inside, at least eight columns. All rows are copied at once if samples and elements lie side by
+ * side. Otherwise pieces of rows are copied: their samples are gathered first, and their elements scattered after. */
 BZI_KERNEL_ROW void bzi_kernel_copy_rows(uint64_t dst, const bzi_kernel_channel *channel, const bzi_kernel_output *out,
                                          const bzi_kernel_inner *in)
 {
@@ -2310,8 +2310,8 @@ BZI_KERNEL_ROW void bzi_kernel_copy_rows(uint64_t dst, const bzi_kernel_channel 
         }
 }
 
-/* Copies a slot's picture. Returns 1; or 0, having done nothing, where it takes more than a copy. Rows are made as one
- * where they follow each other without a gap, in the picture as in the output: small pictures have short rows. */
+/* Copies a slot's picture and returns 1. If a copy is not enough, writes nothing and returns 0. If rows follow each
+ * other without a gap, in the picture and in the output, they are copied as one: small pictures have short rows. */
 BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *to)
 {
     bzi_kernel_output out = *to;
