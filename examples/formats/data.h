@@ -144,9 +144,9 @@ int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *er
 typedef struct data_list_row {
     uint64_t    index;                /* as the line states it; if it states none, its row, from 0 */
     const char *path;                 /* in the text */
-    const char *labels;               /* the part of the line with the labels, in the text */
-    uint32_t    path_size;            /* bytes of the path */
-    uint32_t    labels_size;          /* bytes of the labels */
+    size_t      path_size;            /* bytes of the path */
+    uint64_t    first_label;          /* number of its first label in the list */
+    uint64_t    label_count;
 } data_list_row;
 
 /* A list of samples. Begins as all zeros. */
@@ -154,6 +154,9 @@ typedef struct data_list {
     data_span      text;              /* the whole file */
     data_list_row *rows;              /* in the order of lines, or sorted by index */
     uint64_t       count;             /* lines that name a sample */
+    float         *reals;             /* all labels, line by line: the nearest float32 */
+    int64_t       *wholes;            /* the same labels, exactly; BZNA_TARGET_NONE for one that is not whole */
+    uint64_t       label_count;       /* of all lines */
     uint64_t       most_labels;       /* of a line */
     uint32_t       has_fractions;     /* a label is not a whole number */
     char           separator;         /* of fields: a tab, a comma, a blank; 0: no line was read yet */
@@ -168,12 +171,13 @@ void bzna_formats_list_free(data_list *list);
 const data_list_row *bzna_formats_list_find(const data_list *list, uint64_t index);
 
 /* Returns a row's target: its only label, if that is a whole number, else BZNA_TARGET_NONE. */
-int64_t bzna_formats_list_target(const data_list *list, const data_list_row *row);
+static inline int64_t bzna_formats_list_target(const data_list *list, const data_list_row *row)
+{
+    return row->label_count == 1 ? list->wholes[row->first_label] : BZNA_TARGET_NONE;
+}
 
-/* Gives a row's labels as floats, and how many there are; writes only what fits. A whole number that a float32 does not
- * hold is refused, since ids would become those of others. Fractions are rounded. labels: without alignment. */
-bzna_status bzna_formats_list_labels(const data_list *list, const data_list_row *row, void *labels, uint64_t capacity,
-                                     uint64_t *count, bzna_error *err);
+/* Fails if a row has a whole number that a float32 does not hold, since ids would become those of others. */
+bzna_status bzna_formats_list_check(const data_list *list, const data_list_row *row, bzna_error *err);
 
 /* ---- Files that are read at any offset -------------------------------------------------------- */
 
@@ -302,8 +306,7 @@ bzna_status bzna_formats_open_listed(bzna_context *context, const char *root, co
     DATA_LACKS("lists (BENZINA_FORMATS_NO_LISTS)", list, path, list, list, err)
 #  define bzna_formats_list_free(list)    ((void)(list))
 #  define bzna_formats_list_find(...)     NULL
-#  define bzna_formats_list_target(list, ...) ((void)(list), BZNA_TARGET_NONE)
-#  define bzna_formats_list_labels(list, ...) ((void)(list), BZNA_OK)
+#  define bzna_formats_list_check(...)    BZNA_OK
 #endif
 #ifdef BENZINA_FORMATS_NO_PATHS
 #  define bzna_formats_paths      bzna_formats_data_add

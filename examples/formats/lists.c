@@ -7,8 +7,8 @@
  * - otherwise: path and labels with commas between them (.csv), and a path with commas stands in quotes. Here the first
  *   line may be a header, see is_header
  *
- * The text is kept, because paths and labels point into it: a label that is a whole number of 64 bits is exact. A line
- * takes 32 bytes more. A list of files becomes a provider whose values are whole files. The library opens a sample's
+ * The text is kept, because paths point into it. A line takes 40 bytes more, and a label 12: a float32, and the whole
+ * number of 64 bits. A list of files becomes a provider whose values are whole files. The library opens a sample's
  * file when it reads the sample.
  *
  * It needs data.c. */
@@ -24,15 +24,13 @@
 
 static data_span skip(data_span text, size_t size) { return (data_span){ text.data + size, text.size - size }; }
 
-static int has_byte(data_span text, char byte) { return text.size && memchr(text.data, byte, text.size) != NULL; }
-
 /* ---- Numbers ---------------------------------------------------------------------------------- */
 
 /* A number of a text. */
 typedef struct number {
     float   real;                     /* the nearest float32 */
     int     is_whole;                 /* it is a whole number of 64 bits, however it is written: 7, 007, 7.0, 70e-1 */
-    int64_t whole;                    /* this number */
+    int64_t whole;                    /* this number, else BZNA_TARGET_NONE */
 } number;
 
 static const char too_long[] = "a label has more than 64 bits";
@@ -66,7 +64,7 @@ static const char *number_of(data_span text, number *out)
     }
     exact = strtold(copy, NULL);
     out->is_whole = exact >= -9223372036854775808.0L && exact < 9223372036854775808.0L && truncl(exact) == exact;
-    out->whole = out->is_whole ? (int64_t)exact : 0;
+    out->whole = out->is_whole ? (int64_t)exact : BZNA_TARGET_NONE;
     return NULL;
 }
 
@@ -169,21 +167,20 @@ static int take_label(const data_list *list, data_span *rest, data_span *label)
     return 1;
 }
 
-/* Checks a line's labels. Returns NULL, or why they are refused. */
-static const char *check_labels(data_list *list, data_span rest)
+/* Keeps a label. */
+static bzna_status add_label(data_list *list, const number *n, bzna_error *err)
 {
-    const char *fault = NULL;
-    number n;
-    data_span label;
-    uint64_t count = 0;
+    float *reals = bzna_formats_data_grow(list->reals, list->label_count, sizeof *reals, err);
+    int64_t *wholes = bzna_formats_data_grow(list->wholes, list->label_count, sizeof *wholes, err);
 
-    while (!fault && take_label(list, &rest, &label))
-        if (!(fault = number_of(label, &n))) {
-            list->has_fractions |= !n.is_whole;
-            count++;
-        }
-    list->most_labels = list->most_labels > count ? list->most_labels : count;
-    return fault;
+    list->reals = reals ? reals : list->reals;
+    list->wholes = wholes ? wholes : list->wholes;
+    if (!reals || !wholes)
+        return err->status;
+    reals[list->label_count] = n->real;
+    wholes[list->label_count++] = n->whole;
+    list->has_fractions |= !n->is_whole;
+    return BZNA_OK;
 }
 
 /* Returns 1 if a field can be the name of a column: a word, neither a path nor what stands for a number. */
@@ -226,29 +223,33 @@ static int is_header(const data_list *list, const list_line *line)
 static bzna_status take_line(data_list *list, list_line *line, int is_first, bzna_error *err)
 {
     const int tabs = list->separator == '\t';
-    uint64_t index = list->count;
-    data_list_row *rows;
     const char *fault = tabs ? split_tabs(line) : list->separator == ',' ? split_commas(line) : split_blanks(line);
+    data_list_row row = { .index = list->count, .path = line->path.data, .path_size = line->path.size,
+                          .first_label = list->label_count }, *rows;
+    data_span rest = line->labels, label;
+    number n;
 
     if (fault)
         return fail_line(list, fault, line->text, err);
-    if (tabs && !bzna_formats_data_integer(bzna_formats_data_trim(line->index), &index))
+    if (tabs && !bzna_formats_data_integer(bzna_formats_data_trim(line->index), &row.index))
         return fail_line(list, "the index is no whole number", line->index, err);
     if (is_first && list->separator == ',' && is_header(list, line))
         return BZNA_OK;
 
-    if ((fault = check_labels(list, line->labels)) != NULL)
-        return fail_line(list, fault, line->labels, err);
-    if (line->path.size == 0 || line->path.size >= DATA_PATH_BYTES)
+    while (take_label(list, &rest, &label))
+        if ((fault = number_of(label, &n)) != NULL)
+            return fail_line(list, fault, line->labels, err);
+        else if (add_label(list, &n, err) != BZNA_OK)
+            return err->status;
+    if (!row.path_size || row.path_size >= DATA_PATH_BYTES)
         return fail_line(list, "the path is empty or too long", line->path, err);
-    if (line->labels.size > UINT32_MAX)
-        return fail_line(list, "the labels are too long", line->path, err);
 
+    row.label_count = list->label_count - row.first_label;
+    list->most_labels = list->most_labels > row.label_count ? list->most_labels : row.label_count;
     if (!(rows = bzna_formats_data_grow(list->rows, list->count, sizeof *rows, err)))
         return err->status;
     list->rows = rows;
-    rows[list->count++] = (data_list_row){ index, line->path.data, line->labels.data, (uint32_t)line->path.size,
-                                           (uint32_t)line->labels.size };
+    rows[list->count++] = row;
     return BZNA_OK;
 }
 
@@ -258,7 +259,7 @@ static char separator_of(data_span line)
     data_span rest = bzna_formats_data_trim(line);
     const data_span word = take_last_word(&rest);
 
-    if (has_byte(line, '\t'))
+    if (memchr(line.data, '\t', line.size))
         return '\t';
     return rest.size && rest.data[rest.size - 1] != ',' && is_label(word) ? ' ' : ',';
 }
@@ -326,6 +327,8 @@ void bzna_formats_list_free(data_list *list)
 {
     free((char *)(uintptr_t)list->text.data);
     free(list->rows);
+    free(list->reals);
+    free(list->wholes);
 }
 
 const data_list_row *bzna_formats_list_find(const data_list *list, uint64_t index)
@@ -335,35 +338,19 @@ const data_list_row *bzna_formats_list_find(const data_list *list, uint64_t inde
     return bsearch(&wanted, list->rows, (size_t)list->count, sizeof wanted, by_index);
 }
 
-static data_span labels_of(const data_list_row *row)
+bzna_status bzna_formats_list_check(const data_list *list, const data_list_row *row, bzna_error *err)
 {
-    return (data_span){ row->labels, row->labels_size };
-}
+    const data_span path = { row->path, row->path_size };
+    char what[96];
 
-int64_t bzna_formats_list_target(const data_list *list, const data_list_row *row)
-{
-    data_span rest = labels_of(row), label;
-    number n;
-    const int is_one = take_label(list, &rest, &label) && !rest.size && !number_of(label, &n);
+    for (uint64_t i = row->first_label; i < row->first_label + row->label_count; i++) {
+        const float real = list->reals[i];
+        const int64_t whole = list->wholes[i];
 
-    return is_one && n.is_whole ? n.whole : BZNA_TARGET_NONE;
-}
-
-bzna_status bzna_formats_list_labels(const data_list *list, const data_list_row *row, void *labels, uint64_t capacity,
-                                     uint64_t *count, bzna_error *err)
-{
-    data_span rest = labels_of(row), label;
-    number n;
-
-    for (*count = 0; take_label(list, &rest, &label) && !number_of(label, &n); ++*count) {
-        const float real = n.real;
-
-        if (n.is_whole &&
-            !(real >= -9223372036854775808.0f && real < 9223372036854775808.0f && (int64_t)real == n.whole))
-            return fail_line(list, "formats_config.list: a vector of float32 cannot hold this whole number", label,
-                             err);
-        if (*count < capacity)
-            memcpy((char *)labels + *count * sizeof real, &real, sizeof real);
+        if (whole == BZNA_TARGET_NONE || (real < 0x1p63f && (int64_t)real == whole))
+            continue;
+        snprintf(what, sizeof what, "formats_config.list: a vector of float32 cannot hold %lld", (long long)whole);
+        return fail_line(list, what, path, err);
     }
     return BZNA_OK;
 }
@@ -384,38 +371,25 @@ static void listed_close(void *user)
     free(user);
 }
 
-/* Pictures are whole files. Names lie in memory. */
+/* Pictures are whole files. Names and labels are in memory. */
 static bzna_status listed_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
-{
-    const data_list_row *row = &((listed *)user)->list.rows[index];
-
-    (void)err;
-    place->file = index;
-    place->size = field == IMAGE ? BZNA_SIZE_UNKNOWN : row->path_size;
-    place->data = field == IMAGE ? NULL : row->path;
-    return BZNA_OK;
-}
-
-/* Gives labels. */
-static bzna_status listed_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                               uint64_t *size, bzna_error *err)
 {
     const listed *const l = user;
     const data_list_row *row = &l->list.rows[index];
-    uint64_t count = 0;
-    int64_t target;
+    const int is_label = field == LABEL && l->list.most_labels;
 
-    (void)field;
-    if (!l->has_targets) {
-        bzna_formats_list_labels(&l->list, row, buffer, capacity / sizeof(float), &count, err);
-        *size = count * sizeof(float);
-        return err->status == BZNA_OK && !count ? BZNA_E_NOT_FOUND : err->status;
-    }
-    target = bzna_formats_list_target(&l->list, row);
-    *size = sizeof target;
-    if (capacity >= sizeof target)
-        memcpy(buffer, &target, sizeof target);
-    return target == BZNA_TARGET_NONE ? BZNA_E_NOT_FOUND : BZNA_OK;
+    (void)err;
+    if (field == IMAGE)
+        *place = (bzna_place){ .file = index, .size = BZNA_SIZE_UNKNOWN };
+    else if (!is_label)
+        *place = (bzna_place){ .data = row->path, .size = row->path_size };
+    else if (!row->label_count || (l->has_targets && l->list.wholes[row->first_label] == BZNA_TARGET_NONE))
+        return BZNA_E_NOT_FOUND;
+    else if (l->has_targets)
+        *place = (bzna_place){ .data = &l->list.wholes[row->first_label], .size = sizeof *l->list.wholes };
+    else
+        *place = (bzna_place){ .data = &l->list.reals[row->first_label], .size = row->label_count * sizeof(float) };
+    return BZNA_OK;
 }
 
 /* If no line has more than one label, and all are whole numbers, they are targets. Otherwise they are vectors, each of
@@ -423,13 +397,12 @@ static bzna_status listed_read(void *user, uint64_t index, uint32_t field, void 
 static bzna_status take_rows(listed *l, const char *root, const char *list_path, data_names *paths, bzna_error *err)
 {
     char name[DATA_PATH_BYTES];
-    uint64_t count;
 
     l->has_targets = l->list.most_labels == 1 && !l->list.has_fractions;
     for (uint64_t i = 0; i < l->list.count; i++) {
         const data_list_row *row = &l->list.rows[i];
 
-        if (!l->has_targets && bzna_formats_list_labels(&l->list, row, NULL, 0, &count, err) != BZNA_OK)
+        if (!l->has_targets && bzna_formats_list_check(&l->list, row, err) != BZNA_OK)
             return bzna_formats_data_prefix(err, list_path);
         snprintf(name, sizeof name, "%.*s", (int)row->path_size, row->path);
         if (bzna_formats_data_add_path(paths, root, name, err) != BZNA_OK)
@@ -452,15 +425,15 @@ static bzna_status check_config(const bzna_dataset_config *c, bzna_error *err)
 bzna_status bzna_formats_open_listed(bzna_context *context, const char *root, const bzna_formats_config *config,
                                      bzna_dataset **out, bzna_error *err)
 {
-    static const bzna_provider_field vector = { .name = "label", .kind = BZNA_FIELD_VECTOR };
+    static const bzna_provider_field vector = { .name = "label", .kind = BZNA_FIELD_VECTOR, .located = 1 };
     bzna_provider_field fields[] = {
         { .name = "image", .kind = BZNA_FIELD_IMAGE, .located = 1 },
-        { .name = "target", .kind = BZNA_FIELD_INTEGER },
+        { .name = "target", .kind = BZNA_FIELD_INTEGER, .located = 1 },
         { .name = "name", .kind = BZNA_FIELD_TEXT, .located = 1 },
     };
     listed *l = calloc(1, sizeof *l);
     bzna_provider provider = { .struct_size = sizeof provider, .user = l, .fields = fields, .locate = listed_locate,
-                               .read = listed_read, .close = listed_close, .kind = "folder" };
+                               .close = listed_close, .kind = "folder" };
     data_names paths = { .count = 0 };
 
     if (!l)

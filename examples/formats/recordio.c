@@ -283,8 +283,8 @@ static bzna_status join_parts(const look *l)
 /* The parts of a record with a picture. */
 typedef struct entry {
     uint64_t       id;                /* of the record, by which the list is searched */
-    uint64_t       label_count;       /* numbers at labels, unless the list has them */
-    const uint8_t *labels;
+    uint64_t       label_count;
+    const uint8_t *labels;            /* in the record, unless the list has them */
     const data_list_row *row;         /* of the list; NULL if there is no list */
     uint64_t       picture_at;        /* offset in the record */
     uint64_t       picture_size;
@@ -308,23 +308,23 @@ static bzna_status read_head(const look *l, uint64_t size, entry *e)
     e->labels = head + (flag ? HEAD_BYTES : 4);
     e->picture_at = 8 + HEAD_BYTES + flag * 4;
     e->picture_size = size - HEAD_BYTES - flag * 4;
-    e->row = l->own->list.count ? bzna_formats_list_find(&l->own->list, e->id) : NULL;
-    if (!l->own->list.count || e->row)
+    if (!l->own->list.count)
         return BZNA_OK;
-    return fail_record(l, 16, BZNA_E_MISMATCH, "formats_config.list has no line with its id", e->id);
+    if (!(e->row = bzna_formats_list_find(&l->own->list, e->id)))
+        return fail_record(l, 16, BZNA_E_MISMATCH, "formats_config.list has no line with its id", e->id);
+    e->label_count = e->row->label_count;
+    return BZNA_OK;
 }
 
 /* Writes the labels, if they fit. */
 static bzna_status put_labels(const look *l, const entry *e, void *buffer, uint64_t capacity, bzna_place *place)
 {
-    uint64_t count = e->label_count;
-
-    if (e->row && bzna_formats_list_labels(&l->own->list, e->row, buffer, capacity / sizeof(float), &count,
-                                           l->err) != BZNA_OK)
+    if (e->row && bzna_formats_list_check(&l->own->list, e->row, l->err) != BZNA_OK)
         return l->err->status;
-    place->size = count * sizeof(float);
-    for (uint64_t i = 0; !e->row && i < count && place->size <= capacity; i++) {
-        const float label = bzna_formats_data_le_float(e->labels + 4 * i);
+    place->size = e->label_count * sizeof(float);
+    for (uint64_t i = 0; i < e->label_count && place->size <= capacity; i++) {
+        const float label = e->row ? l->own->list.reals[e->row->first_label + i] :
+                            bzna_formats_data_le_float(e->labels + 4 * i);
         memcpy((uint8_t *)buffer + i * sizeof label, &label, sizeof label);
     }
     return BZNA_OK;

@@ -216,17 +216,13 @@ static bzna_status fill(const draws *d, uint64_t epoch, uint64_t *list, bzna_err
 {
     if (d->w.weighting == BZNA_WEIGHTING_ONCE && draw_once(d, epoch, list, err) != BZNA_OK)
         return err->status;
-    for (uint64_t i = 0; i < d->count && d->w.weighting == BZNA_WEIGHTING_REPLACE; i++)
-        list[i] = draw(d, epoch, i);
-    for (uint64_t i = 0; i < d->count && d->w.indices; i++)
-        list[i] = d->w.indices[list[i]];
+    for (uint64_t i = 0; i < d->count; i++) {
+        if (d->w.weighting == BZNA_WEIGHTING_REPLACE)
+            list[i] = draw(d, epoch, i);
+        if (d->w.indices)
+            list[i] = d->w.indices[list[i]];
+    }
     return BZNA_OK;
-}
-
-static void forget(draws *d)
-{
-    free(d->sums);
-    free(d->ends);
 }
 
 bzna_status bzna_formats_weighted_list(const bzna_dataset *dataset, const bzna_formats_weights *weights, uint64_t epoch,
@@ -245,25 +241,24 @@ bzna_status bzna_formats_weighted_list(const bzna_dataset *dataset, const bzna_f
     }
     if (count)
         *count = d.count;
-    forget(&d);
+    free(d.sums);
+    free(d.ends);
     return bzna_formats_data_return(err, &e);
 }
 
 bzna_status bzna_formats_weighted_give(bzna_loader *loader, const bzna_dataset *dataset,
                                        const bzna_formats_weights *weights, uint64_t epoch, bzna_error *err)
 {
-    draws d = { .count = 0 };
-    uint64_t *list = NULL;
+    uint64_t count = 0, *list = NULL;
     bzna_error e;
 
     bzna_error_init(&e, sizeof e);
-    if (take(&d, dataset, weights, &e) == BZNA_OK && add_up(&d, dataset, &e) == BZNA_OK) {
-        if (d.count >= SIZE_MAX / sizeof *list || !(list = malloc(((size_t)d.count + 1) * sizeof *list)))
+    if (bzna_formats_weighted_list(dataset, weights, epoch, NULL, 0, &count, &e) == BZNA_E_BUFFER) {
+        if (count >= SIZE_MAX / sizeof *list || !(list = malloc(((size_t)count + 1) * sizeof *list)))
             bzna_formats_data_no_memory(&e);
-        else if (fill(&d, epoch, list, &e) == BZNA_OK)
-            bzna_loader_set_batches(loader, epoch, list, d.count, NULL, 0, &e);
+        else if (bzna_formats_weighted_list(dataset, weights, epoch, list, count, NULL, &e) == BZNA_OK)
+            bzna_loader_set_batches(loader, epoch, list, count, NULL, 0, &e);
     }
     free(list);
-    forget(&d);
     return bzna_formats_data_return(err, &e);
 }
