@@ -88,38 +88,24 @@ void *bzna_formats_data_grow(void *array, uint64_t count, size_t size, bzna_erro
     return array;
 }
 
-#define BLOCK_BYTES 16384u             /* of texts, at least */
-
 bzna_status bzna_formats_data_add(data_names *names, const char *name, bzna_error *err)
 {
     const size_t size = strlen(name) + 1;
-    const char **list = bzna_formats_data_grow(names->list, names->count, sizeof *list, err);
+    char **list = bzna_formats_data_grow(names->list, names->count, sizeof *list, err), *copy = malloc(size);
 
-    if (!list || names->count == UINT32_MAX)
+    names->list = list ? list : names->list;
+    if (!list || !copy || names->count == UINT32_MAX) {
+        free(copy);
         return bzna_formats_data_no_memory(err);
-    names->list = list;
-    if (names->left < size) {
-        const size_t room = size > BLOCK_BYTES ? size : BLOCK_BYTES;
-        char *block = malloc(sizeof names->blocks + room);
-        if (!block)
-            return bzna_formats_data_no_memory(err);
-        memcpy(block, &names->blocks, sizeof names->blocks);
-        names->blocks = block;
-        names->end = block + sizeof names->blocks;
-        names->left = room;
     }
-    list[names->count++] = memcpy(names->end, name, size);
-    names->end += size;
-    names->left -= size;
+    list[names->count++] = memcpy(copy, name, size);
     return BZNA_OK;
 }
 
 void bzna_formats_data_free(data_names *names)
 {
-    for (char *block = names->blocks, *before; block; block = before) {
-        memcpy(&before, block, sizeof before);
-        free(block);
-    }
+    for (uint32_t i = 0; i < names->count; i++)
+        free(names->list[i]);
     free(names->list);
 }
 
@@ -172,15 +158,16 @@ data_span bzna_formats_data_trim(data_span text)
 
 int bzna_formats_data_has_word(const char *list, data_span word)
 {
-    for (list += strspn(list, " "); *list; list += strspn(list, " ")) {
-        const size_t size = strcspn(list, " ");
-        size_t i = 0;
+    data_span rest = { list, strlen(list) }, item;
 
-        while (i < size && size == word.size && list[i] == (word.data[i] | ('A' ^ 'a')))
-            i++;
-        if (i == size)
+    while (rest.size) {
+        size_t same = 0;
+
+        bzna_formats_data_take(&rest, ' ', &item);
+        while (item.size == word.size && same < item.size && item.data[same] == (word.data[same] | ('A' ^ 'a')))
+            same++;
+        if (same && same == word.size)
             return 1;
-        list += size;
     }
     return 0;
 }
@@ -235,7 +222,7 @@ bzna_status bzna_formats_data_open(bzna_context *context, bzna_provider *provide
                   own.format);
     own.format = NULL;
     if (paths) {
-        provider->files = paths->list;
+        provider->files = (const char *const *)paths->list;
         provider->file_count = paths->count;
     }
     if (err->status != BZNA_OK)

@@ -40,15 +40,12 @@ bzna_status bzna_formats_data_prefix(bzna_error *err, const char *text);
 /* Gives the caller of a public function its error, as much of it as its struct has. err: the caller's, or NULL. */
 bzna_status bzna_formats_data_return(bzna_error *err, const bzna_error *e);
 
-/* ---- Texts: one after the other ------------------------------------------------------------- */
+/* ---- Texts ---------------------------------------------------------------------------------- */
 
-/* Begins as all zeros. Texts stay where they are until all are freed. */
+/* A list of texts. Begins as all zeros. */
 typedef struct data_names {
-    const char **list;
-    uint32_t     count;
-    char        *blocks;              /* memory of texts: each block begins with a pointer to the one before */
-    char        *end;                 /* of the texts in the last block */
-    size_t       left;                /* bytes behind them */
+    char   **list;
+    uint32_t count;
 } data_names;
 
 /* Adds a copy of a text. */

@@ -52,23 +52,6 @@ static uint64_t read_head(const data_file *file, uint8_t head[HEAD_BYTES])
     return bzna_formats_file_read(file, 0, head, size, &ignored) == BZNA_OK ? size : 0;
 }
 
-/* Returns 1 if a file is to be opened as RecordIO, else 0. */
-static int is_recordio(const bzna_formats_config *c, const uint8_t *head, uint64_t bytes)
-{
-    const char *const format = c->dataset->format;
-
-    return format ? !strcmp(format, "RecordIO") : bzna_formats_is_recordio(head, bytes);
-}
-
-/* Opens a file as a record file if the config describes such, and else as RecordIO. */
-static bzna_status open_records(bzna_context *context, data_file *file, const char *name, const bzna_formats_config *c,
-                                bzna_dataset **out, bzna_error *err)
-{
-    (void)file;
-    return c->records ? bzna_formats_open_records(context, file, name, c, out, err) :
-                        bzna_formats_open_recordio(context, file, name, c, out, err);
-}
-
 /* Opens a picture of this folder's codecs as a data set of one sample. */
 static bzna_status open_picture(bzna_context *context, const data_file *file, const char *name,
                                 const bzna_formats_config *c, bzna_dataset **out, bzna_error *err)
@@ -84,31 +67,39 @@ static bzna_status open_picture(bzna_context *context, const data_file *file, co
     return bzna_formats_records_open(context, &provider, file, name, c->dataset, out, err);
 }
 
-/* If the library has refused a file, opens it if it is known here, or says what it may be. */
-static void open_refused(bzna_context *context, data_file *file, const char *name, const bzna_formats_config *c,
-                         bzna_dataset **out, bzna_error *err)
+/* Opens a file as the records that the config describes, as RecordIO, by the library, or as a picture.
+ *     file     NULL: it is a folder, or cannot be read
+ *     source   of a file that is neither a path's nor in memory */
+static bzna_status open_file(bzna_context *context, data_file *file, const char *name, const bzna_source *source,
+                             const bzna_formats_config *c, bzna_dataset **out, bzna_error *err)
 {
+    const char *const format = c->dataset->format;
     uint8_t head[HEAD_BYTES];
-    const uint64_t bytes = read_head(file, head);
+    const uint64_t bytes = file ? read_head(file, head) : 0;
 
-    if (err->status == BZNA_E_FORMAT) {
-        if (bytes < 4 || memcmp(head, "\0\0\x08", 3) || head[3] < 1 || head[3] > 3)
-            return;
+    if (c->records)
+        return bzna_formats_open_records(context, file, name, c, out, err);
+    if (file && (format ? !strcmp(format, "RecordIO") : bzna_formats_is_recordio(head, bytes)))
+        return bzna_formats_open_recordio(context, file, name, c, out, err);
+    if (c->list)
+        return DATA_MISUSE(err, "%s: formats_config.list: it has an effect on folders and RecordIO files only", name);
+    if (source)
+        bzna_dataset_open_source(context, source, c->dataset, out, err);
+    else if (file && file->memory)
+        bzna_dataset_open_memory(context, file->memory, (size_t)file->size, c->dataset, out, err);
+    else
+        bzna_dataset_open(context, name, c->dataset, out, err);
+
+    if (err->status == BZNA_E_UNSUPPORTED && bzna_formats_recognize(head, bytes) != BZNA_CODEC_UNKNOWN) {
+        bzna_error_init(err, sizeof *err);
+        return open_picture(context, file, name, c, out, err);
+    }
+    if (err->status == BZNA_E_FORMAT && bytes >= 4 && !memcmp(head, "\0\0\x08", 3) && head[3] >= 1 && head[3] <= 3) {
         DATA_FAIL_AT(err, BZNA_E_FORMAT, 0, "it begins like an IDX file (MNIST's): it is cut, or to be opened with "
                      "formats_config.records (header_bytes %d)", 4 + 4 * head[3]);
         bzna_formats_data_prefix(err, name);
-    } else if (is_recordio(c, head, bytes)) {
-        bzna_error_init(err, sizeof *err);
-        open_records(context, file, name, c, out, err);
-    } else if (bzna_formats_recognize(head, bytes) != BZNA_CODEC_UNKNOWN) {
-        bzna_error_init(err, sizeof *err);
-        open_picture(context, file, name, c, out, err);
     }
-}
-
-static int is_refused(const bzna_error *err)
-{
-    return err->status == BZNA_E_UNSUPPORTED || err->status == BZNA_E_FORMAT;
+    return err->status;
 }
 
 /* ---- Paths ---------------------------------------------------------------------------------- */
@@ -117,32 +108,25 @@ static int is_refused(const bzna_error *err)
 static bzna_status open_one(bzna_context *context, const char *path, bzna_formats_config *c, bzna_dataset **out,
                             bzna_error *err)
 {
-    uint8_t head[HEAD_BYTES];
     data_file file;
 
     if (c->pairs)
         return bzna_formats_open_pairs(context, path, c, out, err);
     if (c->list && !c->records && bzna_formats_data_kind(path) == DATA_FOLDER)
         return bzna_formats_open_listed(context, path, c, out, err);
-    if (bzna_formats_file_open(&file, path, err) == BZNA_OK) {
-        const int is_known = c->records || is_recordio(c, head, read_head(&file, head));
-
-        if (c->records && file.size <= c->hold_bytes) {
-            bzna_formats_file_hold(&file);
-            c->hold_bytes -= file.held ? file.size : 0;
-        }
-        if (is_known)
-            open_records(context, &file, path, c, out, err);
-        bzna_formats_file_leave(&file);
-        if (is_known)
-            return err->status;
-    } else if (c->records) {
-        return bzna_formats_data_prefix(err, path);
+    if (bzna_formats_file_open(&file, path, err) != BZNA_OK) {
+        if (c->records)
+            return bzna_formats_data_prefix(err, path);
+        bzna_error_init(err, sizeof *err);
+        return open_file(context, NULL, path, NULL, c, out, err);
     }
-    if (c->list)
-        return DATA_MISUSE(err, "%s: formats_config.list: it has an effect on folders and RecordIO files only", path);
-    bzna_error_init(err, sizeof *err);
-    return bzna_dataset_open(context, path, c->dataset, out, err);
+    if (c->records && file.size <= c->hold_bytes) {
+        bzna_formats_file_hold(&file);
+        c->hold_bytes -= file.held ? file.size : 0;
+    }
+    open_file(context, &file, path, NULL, c, out, err);
+    bzna_formats_file_leave(&file);
+    return err->status;
 }
 
 /* Opens paths one by one, and lays them end to end. */
@@ -190,18 +174,18 @@ static bzna_status open_paths(bzna_context *context, const data_names *given, bz
                               bzna_dataset **out, bzna_error *err)
 {
     const char *const format = c->dataset->format;
+    const int is_special = c->pairs || c->records || c->list;
     data_names paths = { .count = 0 };
 
-    if (!c->pairs && !c->records && !c->list && !(format && !strcmp(format, "RecordIO")) &&
-        bzna_dataset_open_list(context, given->list, given->count, c->dataset, out, err) != BZNA_E_UNSUPPORTED)
-        return err->status;
+    if (!is_special && !(format && !strcmp(format, "RecordIO"))) {
+        bzna_dataset_open_list(context, (const char *const *)given->list, given->count, c->dataset, out, err);
+        if (err->status != BZNA_E_UNSUPPORTED && err->status != BZNA_E_FORMAT)
+            return err->status;
+    }
 
     bzna_error_init(err, sizeof *err);
     for (uint32_t i = 0; i < given->count && err->status == BZNA_OK; i++)
-        if (c->pairs || c->records || c->list)
-            bzna_formats_data_add(&paths, given->list[i], err);
-        else
-            add_files(&paths, given->list[i], err);
+        (is_special ? bzna_formats_data_add : add_files)(&paths, given->list[i], err);
     if (err->status == BZNA_OK)
         open_each(context, &paths, c, out, err);
     bzna_formats_data_free(&paths);
@@ -213,8 +197,7 @@ bzna_status bzna_formats_open_list(bzna_context *context, const char *const *pat
 {
     data_names found = { .count = 0 };
     settings own;
-    data_file file;
-    bzna_error e, ignored;
+    bzna_error e;
     int is_whole = context && paths && out && count && count <= DATA_FILES;
 
     bzna_error_init(&e, sizeof e);
@@ -230,10 +213,6 @@ bzna_status bzna_formats_open_list(bzna_context *context, const char *const *pat
     if (e.status == BZNA_OK)
         open_paths(context, &found, &own.c, out, &e);
     bzna_formats_data_free(&found);
-    if (is_whole && count == 1 && is_refused(&e) && bzna_formats_file_open(&file, *paths, &ignored) == BZNA_OK) {
-        open_refused(context, &file, *paths, &own.c, out, &e);
-        bzna_formats_file_leave(&file);
-    }
     return bzna_formats_data_return(err, &e);
 }
 
@@ -247,45 +226,47 @@ bzna_status bzna_formats_open(bzna_context *context, const char *path, const bzn
 
 /* ---- Memory and sources --------------------------------------------------------------------- */
 
-/* Opens bytes, or with is_source what a source reads. */
-static bzna_status open_input(bzna_context *context, const void *bytes, size_t size, const bzna_source *source,
-                              int is_source, const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
+/* Prepares for opening what is not a path. Returns 0 if the settings are refused, else 1. */
+static int take_input(settings *own, const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
-    const int is_whole = context && out && (is_source ? source != NULL : bytes != NULL);
-    const char *const name = is_source ? "source" : "memory";
-    data_file file = { .size = size, .memory = bytes };
-    settings own;
-    bzna_error e, ignored;
-
+    bzna_error_init(err, sizeof *err);
     if (out)
         *out = NULL;
-    bzna_error_init(&e, sizeof e);
-    if (take_config(&own, config, &e) == BZNA_OK && own.c.pairs)
-        DATA_MISUSE(&e, "formats_config.pairs: it has an effect on folders only");
-    if (e.status == BZNA_OK && own.c.records && is_whole) {
-        if (is_source && bzna_formats_file_take(&file, source, &e) != BZNA_OK)
-            bzna_formats_data_prefix(&e, own.dataset.name ? own.dataset.name : name);
-        else
-            open_records(context, &file, name, &own.c, out, &e);
-        return bzna_formats_data_return(err, &e);
-    }
-    if (e.status == BZNA_OK && is_source)
-        bzna_dataset_open_source(context, source, &own.dataset, out, &e);
-    else if (e.status == BZNA_OK)
-        bzna_dataset_open_memory(context, bytes, size, &own.dataset, out, &e);
-    if (is_whole && is_refused(&e) && (!is_source || bzna_formats_file_take(&file, source, &ignored) == BZNA_OK))
-        open_refused(context, &file, name, &own.c, out, &e);
-    return bzna_formats_data_return(err, &e);
+    if (take_config(own, config, err) == BZNA_OK && own->c.pairs)
+        DATA_MISUSE(err, "formats_config.pairs: it has an effect on folders only");
+    return err->status == BZNA_OK;
 }
 
 bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, size_t size,
                                      const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
-    return open_input(context, bytes, size, NULL, 0, config, out, err);
+    data_file file = { .size = size, .memory = bytes };
+    settings own;
+    bzna_error e;
+
+    if (take_input(&own, config, out, &e)) {
+        if (context && bytes && out)
+            open_file(context, &file, "memory", NULL, &own.c, out, &e);
+        else                                                /* the library says what is missing */
+            bzna_dataset_open_memory(context, bytes, size, &own.dataset, out, &e);
+    }
+    return bzna_formats_data_return(err, &e);
 }
 
 bzna_status bzna_formats_open_source(bzna_context *context, const bzna_source *source,
                                      const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
-    return open_input(context, NULL, 0, source, 1, config, out, err);
+    data_file file;
+    settings own;
+    bzna_error e;
+
+    if (take_input(&own, config, out, &e)) {
+        if (!context || !source || !out)
+            bzna_dataset_open_source(context, source, &own.dataset, out, &e);
+        else if (bzna_formats_file_take(&file, source, &e) != BZNA_OK)
+            bzna_formats_data_prefix(&e, own.dataset.name ? own.dataset.name : "source");
+        else
+            open_file(context, &file, "source", source, &own.c, out, &e);
+    }
+    return bzna_formats_data_return(err, &e);
 }
