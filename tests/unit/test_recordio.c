@@ -317,8 +317,8 @@ TEST(an_idx_of_another_file_is_refused_with_a_hint)
         { "0\t0\n1\t4000000000\n", "line 2: no record can begin at its offset" },
         { "0\t99999999999999999999\n", "line 1: no key" }, { "0\t0\n1\t2\n", "line 2: no record can begin" },
         { "0\t0\n1\t120\n", "line 2: no record can begin" },        /* the file has 124 bytes */
-        { "0\t4\n1\t40\n", "no record begins at its first offset" },
-        { "0\t0\n1\t4\n", "no record begins at its last offset" },
+        { "0\t4\n1\t40\n", "no record begins at this offset" },
+        { "0\t0\n1\t4\n", "no record begins at this offset" },
         { "0\t0\n1\t40\n2\t0\n", "two lines have the same offset" } };
     rec_file *f = three_records();
     opened o;
@@ -351,7 +351,7 @@ TEST(an_idx_that_the_caller_gives_says_where_records_begin)
     config.index_bytes = 9;
     open_file(&o, f, BY_SOURCE, &config);
     CHECK_EQ(o.status, BZNA_E_FORMAT);
-    CHECK_CONTAINS(o.err.message, "dataset_config.index: at byte 4: no record begins at its first offset");
+    CHECK_CONTAINS(o.err.message, "dataset_config.index: at byte 4: no record begins at this offset");
     close_all(&o, f);
 }
 
