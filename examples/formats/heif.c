@@ -96,15 +96,17 @@ static bzna_status heif_fail(const heif *h, const uint8_t *at, bzna_status statu
                              ...)
 {
     const uint64_t offset = (uint64_t)((uintptr_t)at - (uintptr_t)h->file.at);
+    char *const message = h->err->message;
+    const size_t size = sizeof h->err->message;
     va_list arguments;
-    int n = snprintf(h->err->message, sizeof h->err->message, "%s: ", box);
+    int n = snprintf(message, size, "%s: ", box);
 
     if (at && offset <= h->file.left) {
         h->err->byte_offset = offset;
-        n = snprintf(h->err->message, sizeof h->err->message, "%s at byte %llu: ", box, (heif_llu)offset);
+        n = snprintf(message, size, "%s at byte %llu: ", box, (heif_llu)offset);
     }
     va_start(arguments, format);
-    vsnprintf(h->err->message + n, sizeof h->err->message - (size_t)n, format, arguments);
+    vsnprintf(message + n, size - (size_t)n, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -192,48 +194,27 @@ static bzna_status heif_find_type(const heif *h, uint32_t id, uint32_t *type)
                      "there is no item %u", id);
 }
 
-/* Takes the next reference of a kind. Returns 1, or 0 at the end. ids: the numbers, of *bytes each, of the items that
- * item *from refers to. */
-static int heif_reference(formats_bytes *c, const char *kind, uint32_t bytes, uint32_t *from, formats_bytes *ids)
+/* Finds the first reference of a kind from an item to another, of which one may be 0 for any. Returns how many items it
+ * names, or 0 if there is none. ids: their numbers, of *bytes each. */
+static uint64_t heif_reference(const heif *h, const char *kind, uint32_t from, uint32_t to, formats_bytes *ids,
+                               uint32_t *bytes)
 {
+    formats_bytes c = h->iref, rest;
     uint32_t type;
 
-    while (formats_box(c, &type, ids) > 0) {
-        uint64_t size;
-
-        *from = (uint32_t)formats_number(ids, bytes);
-        size = formats_u16(ids) * (uint64_t)bytes;
-        if (type == formats_type(kind) && size && ids->left >= size) {
-            ids->left = size;
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* Returns how many items an item refers to in a way, and their numbers, of *bytes each. */
-static uint64_t heif_references(const heif *h, const char *kind, uint32_t id, formats_bytes *ids, uint32_t *bytes)
-{
-    formats_bytes c = h->iref;
-    uint32_t from;
-
     *bytes = formats_u32(&c) >> 24 ? 4 : 2;
-    for (uint32_t n = 0; n < HEIF_ITEMS && heif_reference(&c, kind, *bytes, &from, ids); n++)
-        if (from == id)
-            return ids->left / *bytes;
-    return 0;
-}
+    for (uint32_t n = 0; n < HEIF_ITEMS && formats_box(&c, &type, ids) > 0; n++) {
+        const uint32_t source = (uint32_t)formats_number(ids, *bytes), count = formats_u16(ids);
+        int is_found = !to;
 
-/* Returns 1 if other items refer to an item in a way; else 0. */
-static int heif_is_referred_to(const heif *h, const char *kind, uint32_t id)
-{
-    formats_bytes c = h->iref, ids;
-    uint32_t from, bytes = formats_u32(&c) >> 24 ? 4 : 2;
-
-    for (uint32_t n = 0; n < HEIF_ITEMS && heif_reference(&c, kind, bytes, &from, &ids); n++)
-        while (ids.left)
-            if (formats_number(&ids, bytes) == id)
-                return 1;
+        if (type != formats_type(kind) || (from && source != from) || ids->left < (uint64_t)count * *bytes)
+            continue;
+        ids->left = (uint64_t)count * *bytes;
+        for (rest = *ids; rest.left && !is_found;)
+            is_found = formats_number(&rest, *bytes) == to;
+        if (count && is_found)
+            return count;
+    }
     return 0;
 }
 
@@ -250,13 +231,13 @@ typedef struct heif_extents {
 static bzna_status heif_find_extents(const heif *h, uint32_t id, heif_extents *e)
 {
     formats_bytes c = h->iloc;
-    const uint32_t version = formats_u32(&c) >> 24, sizes = formats_u16(&c);
-    const uint64_t count = formats_number(&c, version < 2 ? 2 : 4);
+    const uint32_t version = formats_u32(&c) >> 24, sizes = formats_u16(&c), id_bytes = version < 2 ? 2 : 4;
+    const uint64_t count = formats_number(&c, id_bytes);
     uint32_t found = 0, where = 0;
 
     for (int i = 0; i < 4; i++) {
         e->bytes[i] = i < 3 || version ? sizes >> (12 - 4 * i) & 15 : 0;
-        if (e->bytes[i] != 0 && e->bytes[i] != 4 && e->bytes[i] != 8)
+        if (e->bytes[i] % 4 || e->bytes[i] > 8)
             return heif_fail(h, h->iloc.at, BZNA_E_BOX, "meta/iloc", "numbers of %u bytes, not of 0, 4 or 8",
                              e->bytes[i]);
     }
@@ -265,7 +246,7 @@ static bzna_status heif_find_extents(const heif *h, uint32_t id, heif_extents *e
                          (heif_llu)count);
 
     for (uint64_t i = 0; i < count && !c.overrun && found != id; i++) {
-        found = (uint32_t)formats_number(&c, version < 2 ? 2 : 4);
+        found = (uint32_t)formats_number(&c, id_bytes);
         where = version ? formats_u16(&c) & 15 : 0;            /* construction_method */
         where |= formats_u16(&c) << 4;                         /* data_reference_index */
         e->base = formats_number(&c, e->bytes[2]);
@@ -302,24 +283,22 @@ static bzna_status heif_item_bytes(const heif *h, uint32_t id, formats_bytes *by
             return BZNA_E_MEMORY;
     }
     for (uint32_t i = 0; i < e.count && e.in.at; i++) {
-        const formats_bytes at = e.c;
-        const uint8_t *first;
+        const uint8_t *const at = e.c.at, *first;
         uint64_t offset, size, left;
 
         formats_take(&e.c, e.bytes[3]);
-        offset = formats_number(&e.c, e.bytes[0]);
+        offset = e.base + formats_number(&e.c, e.bytes[0]);
         size = formats_number(&e.c, e.bytes[1]);
-        left = e.base > e.in.left || offset > e.in.left - e.base ? 0 : e.in.left - e.base - offset;
+        left = offset < e.base || offset > e.in.left ? 0 : e.in.left - offset;
         if (!left || size > left)
-            return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "an extent of %llu bytes at %llu goes past the end, "
-                             "%llu", (heif_llu)size, (heif_llu)e.base + offset, (heif_llu)e.in.left);
+            return heif_fail(h, at, BZNA_E_BOX, "meta/iloc", "an extent of %llu bytes at %llu goes past the end, "
+                             "%llu", (heif_llu)size, (heif_llu)offset, (heif_llu)e.in.left);
         size = size ? size : left;
-        first = e.in.at + e.base + offset;
-        if (first < at.at + at.left && at.at < first + size)
-            return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "an extent at %llu lies in iloc itself",
-                             (heif_llu)e.base + offset);
+        first = e.in.at + offset;
+        if (first < h->iloc.at + h->iloc.left && h->iloc.at < first + size)
+            return heif_fail(h, at, BZNA_E_BOX, "meta/iloc", "an extent at %llu is in iloc itself", (heif_llu)offset);
         if (bytes->left + size > h->file.left)
-            return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "the extents of item %u overlap", id);
+            return heif_fail(h, at, BZNA_E_BOX, "meta/iloc", "the extents of item %u overlap", id);
         bytes->at = first;
         if (e.count > 1) {
             memcpy(state->gathered + bytes->left, first, (size_t)size);
@@ -549,7 +528,7 @@ static bzna_status heif_find(const heif *h, uint32_t id, int is_tile, heif_item 
         chain[n++] = item->id = id;
         if (item->type != formats_type("iden"))
             break;
-        if (n == HEIF_CHAIN || heif_references(h, "dimg", id, &ids, &bytes) != 1)
+        if (n == HEIF_CHAIN || heif_reference(h, "dimg", id, 0, &ids, &bytes) != 1)
             return heif_fail(h, h->iref.at, BZNA_E_BOX, "meta/iref", n == HEIF_CHAIN ?
                              "item %u is the last of too many identity items" :
                              "identity item %u does not have one input", id);
@@ -663,7 +642,7 @@ static bzna_status heif_find_primary(const heif *h, heif_item *item)
     formats_bytes ids;
     uint32_t bytes;
 
-    if (heif_references(h, "thmb", h->primary, &ids, &bytes))
+    if (heif_reference(h, "thmb", h->primary, 0, &ids, &bytes))
         return heif_fail(h, h->iref.at, BZNA_E_UNSUPPORTED, "meta/iref",
                          "the primary item, %u, is the thumbnail of another, and readers differ in which they show",
                          h->primary);
@@ -738,7 +717,7 @@ static bzna_status heif_read_grid(const heif *h, heif_grid *grid)
     grid->columns = formats_u8(&c) + 1;
     edge[0] = (uint32_t)formats_number(&c, flags & 1 ? 4 : 2);
     edge[1] = (uint32_t)formats_number(&c, flags & 1 ? 4 : 2);
-    tiles = heif_references(h, "dimg", item->id, &grid->ids, &grid->id_bytes);
+    tiles = heif_reference(h, "dimg", item->id, 0, &grid->ids, &grid->id_bytes);
 
     if (flags > 1 || c.overrun)
         return heif_fail(h, h->iloc.at, BZNA_E_BOX, "meta/iloc", "grid item %u: version %u in %llu bytes is not "
@@ -762,27 +741,36 @@ static bzna_status heif_read_grid(const heif *h, heif_grid *grid)
     return BZNA_OK;
 }
 
+/* Opens a file, and reads its grid. A picture that is no grid has a kind, or no primary item. */
+static bzna_status heif_open_grid(heif *h, heif_grid *grid, heif_state *state, const void *data, uint64_t bytes,
+                                  bzna_error *err)
+{
+    bzna_status status = heif_open(h, state, data, bytes, err);
+
+    if (status != BZNA_OK || !h->primary)
+        return status;
+    status = heif_find_primary(h, &grid->item);
+    return status != BZNA_OK || grid->item.kind ? status : heif_read_grid(h, grid);
+}
+
 /* A picture that is no grid is unwrapped, which finds out more about it. */
 static bzna_status heif_inspect(void *state, const void *data, uint64_t bytes, bzna_codec_shape *shape,
                                 bzna_error *err)
 {
     heif h;
     heif_grid grid;
-    bzna_status status = heif_open(&h, state, data, bytes, err);
+    const heif_item *const item = &grid.item;
+    const bzna_status status = heif_open_grid(&h, &grid, state, data, bytes, err);
 
     shape->wrapped = 1;
-    if (status != BZNA_OK || !h.primary)
-        return status;
-    if ((status = heif_find_primary(&h, &grid.item)) != BZNA_OK || grid.item.kind)
-        return status;
-    if ((status = heif_read_grid(&h, &grid)) != BZNA_OK)
+    if (status != BZNA_OK || !h.primary || item->kind)
         return status;
     *shape = grid.shape;
-    shape->width = grid.item.width;
-    shape->height = grid.item.height;
-    shape->orientation = heif_exif(grid.item.turn);
-    shape->crop = (bzna_rectangle){ grid.item.crop[0], grid.item.crop[1], grid.item.crop[0] + grid.item.crop[2],
-                                    grid.item.crop[1] + grid.item.crop[3] };
+    shape->width = item->width;
+    shape->height = item->height;
+    shape->orientation = heif_exif(item->turn);
+    shape->crop = (bzna_rectangle){ item->crop[0], item->crop[1], item->crop[0] + item->crop[2],
+                                    item->crop[1] + item->crop[3] };
     shape->codecs = grid.first.kind->allow;
     return BZNA_OK;
 }
@@ -849,13 +837,12 @@ static bzna_status heif_decode(void *state, const void *data, uint64_t bytes, co
     heif h;
     heif_grid grid;
     uint64_t budget = bytes;
-    bzna_status status = heif_open(&h, state, data, bytes, err);
+    bzna_status status = heif_open_grid(&h, &grid, state, data, bytes, err);
 
-    if (status != BZNA_OK || (status = heif_find_primary(&h, &grid.item)) != BZNA_OK ||
-        (status = heif_read_grid(&h, &grid)) != BZNA_OK ||
+    if (status != BZNA_OK ||
         (!h.state->decoder && (status = bzna_decoder_open(NULL, &h.state->decoder, err)) != BZNA_OK))
         return status;
-    if (grid.item.width != planes->width || grid.item.height != planes->height)
+    if (!h.primary || grid.item.kind || grid.item.width != planes->width || grid.item.height != planes->height)
         return heif_fail(&h, NULL, BZNA_E_MISMATCH, "file", "the picture's size has changed");
 
     for (uint32_t row = needed->y0 / grid.first.height; row <= (needed->y1 - 1) / grid.first.height; row++)
@@ -880,15 +867,15 @@ uint32_t bzna_formats_heif_beside(const void *data, uint64_t bytes)
 {
     bzna_error ignored;
     heif h;
-    formats_bytes c;
+    formats_bytes c, ids;
     heif_entry entry;
-    uint32_t beside;
+    uint32_t beside, bytes_of_id;
 
     if (!heif_recognize(NULL, data, bytes) || heif_open(&h, NULL, data, bytes, &ignored) != BZNA_OK)
         return 0;
     beside = (h.moov.at ? BZNA_HEIF_SEQUENCE : 0) |
-             (heif_is_referred_to(&h, "thmb", h.primary) ? BZNA_HEIF_THUMB : 0) |
-             (heif_is_referred_to(&h, "auxl", h.primary) ? BZNA_HEIF_AUXILIARY : 0);
+             (heif_reference(&h, "thmb", 0, h.primary, &ids, &bytes_of_id) ? BZNA_HEIF_THUMB : 0) |
+             (heif_reference(&h, "auxl", 0, h.primary, &ids, &bytes_of_id) ? BZNA_HEIF_AUXILIARY : 0);
     c = heif_entries(&h);
     for (uint32_t n = 0; n < HEIF_ITEMS && heif_next(&c, &entry) > 0; n++)
         if (entry.id != h.primary && !entry.is_hidden &&
