@@ -17607,22 +17607,6 @@ static bzna_status bzi_column_find(const bzna_dataset *dataset, bzi_column *colu
     return BZNA_OK;
 }
 
-/* Names a column: as a tensor, or as bytes, which a field has once. */
-static bzna_status bzi_setup_name_column(bzi_setup *setup, const bzi_column *column, int is_tensor, bzna_error *err)
-{
-    const int64_t length = column->length;
-    const uint32_t is_vector = column->kind == BZNA_FIELD_VECTOR;
-
-    for (const bzi_column *other = &setup->columns[setup->tensor_count]; other < column; other++)
-        if (strcmp(other->name, column->name) == 0 && strcmp(other->field, column->field) == 0)
-            return BZI_MISUSE(err, "\"%s\" is named twice", column->name);
-    if (!is_tensor)
-        return BZNA_OK;
-    setup->tensor_count++;
-    return bzi_setup_add_tensor(setup, column->name, is_vector ? BZNA_DTYPE_FLOAT32 : BZNA_DTYPE_INT64, &length,
-                                is_vector, 0, err);
-}
-
 /* Makes the columns of one of the two lists of names. */
 static bzna_status bzi_setup_list_columns(bzi_setup *setup, const char *list, int is_tensor, bzna_error *err)
 {
@@ -17632,6 +17616,8 @@ static bzna_status bzi_setup_list_columns(bzi_setup *setup, const char *list, in
 
     while (rest.size) {
         bzi_column *column = &setup->columns[setup->column_count];
+        int64_t length;
+        uint32_t is_vector;
 
         if (bzi_text_take(&rest, ',', &entry) > (rest.size != 0) || entry.size == 0)
             return BZI_MISUSE(err, "%s: a name is empty; a comma stands only between two names", setting);
@@ -17643,9 +17629,18 @@ static bzna_status bzi_setup_list_columns(bzi_setup *setup, const char *list, in
             return BZI_MISUSE(err, "%s: a name is not UTF-8", setting);
         if (setup->column_count - first == most)
             return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u names", setting, most);
-        if (bzi_column_find(setup->dataset, column, is_tensor, err) != BZNA_OK ||
-            bzi_setup_name_column(setup, column, is_tensor, err) != BZNA_OK)
+        for (const bzi_column *other = &setup->columns[setup->tensor_count]; other < column; other++)
+            if (strcmp(other->name, column->name) == 0 && strcmp(other->field, column->field) == 0)
+                return BZI_MISUSE(err, "%s: \"%s\" is named twice", setting, column->name);
+
+        if (bzi_column_find(setup->dataset, column, is_tensor, err) != BZNA_OK)
             return bzi_error_prefix(err, setting);
+        length = column->length;
+        is_vector = column->kind == BZNA_FIELD_VECTOR;
+        if (is_tensor && bzi_setup_add_tensor(setup, column->name, is_vector ? BZNA_DTYPE_FLOAT32 : BZNA_DTYPE_INT64,
+                                              &length, is_vector, 0, err) != BZNA_OK)
+            return bzi_error_prefix(err, setting);
+        setup->tensor_count += (uint32_t)is_tensor;
         setup->column_count++;
     }
     return BZNA_OK;
@@ -17653,7 +17648,7 @@ static bzna_status bzi_setup_list_columns(bzi_setup *setup, const char *list, in
 
 /* --- Opening: tensors that the program makes --- */
 
-/* Checks the description of a tensor. */
+/* Checks the description of a tensor that the program makes. */
 static bzna_status bzi_made_check(const bzna_made *made, bzna_error *err)
 {
     const size_t name = made->name ? strlen(made->name) : 0;
@@ -17946,31 +17941,10 @@ static void bzi_rows_scale(const double *from, double *to, int rows, const doubl
     }
 }
 
-/* Gives a view that is warped as the first output's view is that view's operations which it shares: those that join the
- * warp, by their rectangle, and all if it has neither colors nor policies of its own. out: the first output's size
- * divided by its own. */
-static void bzi_view_share_operations(const bzi_output *output, const bzi_output *first, const bzna_transform *given,
-                                      const double out[2], bzna_transform *transform)
-{
-    bzi_rows_scale(given->clip, transform->clip, 2, out);
-    memcpy(transform->clip_size, given->clip_size, sizeof transform->clip_size);
-
-    transform->operation_count = output->own_augment || output->own_color ? 0 : given->operation_count;
-    for (uint32_t i = 0; i < transform->operation_count; i++) {
-        bzna_drawn *d = &transform->operations[i];
-        const int is_grid = d->kind == BZNA_OP_GRID_MASK;
-        for (int k = 0; k < 4; k++) {
-            const int axis = is_grid && k > 1 ? 0 : k % 2;
-            const uint32_t mine = axis ? output->shape.height : output->shape.width;
-            const uint32_t its = axis ? first->shape.height : first->shape.width;
-            d->area[k] = (int32_t)floor((double)d->area[k] * mine / its + 0.5);
-        }
-    }
-}
-
-/* Makes the transform of a view that is warped as the first output's is. Its pixels are mapped to those of the first
- * output, by that one's warp to its picture, and from there to the view's own picture, edges to edges
- * (bzi_rows_scale). */
+/* Makes the transform of a view that is warped as the first output's view is. Its pixels are mapped to those of the
+ * first output, by that one's warp to its picture, and from there to the view's own picture, edges to edges
+ * (bzi_rows_scale). It shares the operations that join the warp, by their rectangle, and the others if it has neither
+ * colors nor policies of its own. */
 static void bzi_view_share(const bzi_output *output, const bzi_output *first, const bzna_transform *given,
                            const bzna_picture *pictures, bzna_transform *transform)
 {
@@ -17985,11 +17959,23 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
     *transform = output->own_color ? output->transform : *given;
     transform->filter = filter->filter;
     transform->antialias = filter->antialias;
-    bzi_view_share_operations(output, first, given, out, transform);
 
     bzi_rows_scale(given->homography, h, 3, out);
     for (int i = 0; i < 6; i++)
         h[i] = h[i] * in[i / 3] + h[6 + i % 3] * (in[i / 3] - 1) / 2;
+    bzi_rows_scale(given->clip, transform->clip, 2, out);
+    memcpy(transform->clip_size, given->clip_size, sizeof transform->clip_size);
+
+    transform->operation_count = output->own_augment || output->own_color ? 0 : given->operation_count;
+    for (uint32_t i = 0; i < transform->operation_count; i++) {
+        bzna_drawn *d = &transform->operations[i];
+        for (int k = 0; k < 4; k++) {
+            const int is_y = k == 1 || (k == 3 && d->kind != BZNA_OP_GRID_MASK);
+            const uint32_t mine = is_y ? output->shape.height : output->shape.width;
+            const uint32_t its = is_y ? first->shape.height : first->shape.width;
+            d->area[k] = (int32_t)floor((double)d->area[k] * mine / its + 0.5);
+        }
+    }
 }
 
 /* Draws the transforms of all views of a sample, from the sizes that its pictures state before they are decoded. */
@@ -18151,19 +18137,6 @@ static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna
     bzi_geometry_hull(h, all, g->crop);
 }
 
-/* Writes the geometry of all views into its tensor. */
-static void bzi_item_put_geometry(const bzi_item *item, const bzna_geometry *g)
-{
-    float *to = (float *)(void *)bzi_item_value(item, item->setup->geometry);
-
-    for (const bzna_geometry *end = g + item->setup->outputs[0].views; g < end; g++, to += 16) {
-        const double rest[7] = { g->width, g->height, g->crop[0], g->crop[1], g->crop[2], g->crop[3],
-                                 g->flip_h + 2 * g->flip_v };
-        for (int i = 0; i < 16; i++)
-            to[i] = (float)(i < 9 ? g->homography[i] : rest[i - 9]);
-    }
-}
-
 /* Asks the program for its tensors of a sample. On failure they are as without a value. */
 static bzna_status bzi_item_make(const bzi_item *item, const bzna_sample_info *sample, const bzna_geometry *geometry,
                                  bzna_error *err)
@@ -18205,13 +18178,21 @@ static bzna_status bzi_item_made(const bzi_item *item, const bzna_picture *pictu
     static const bzna_picture none;
     const bzi_setup *setup = item->setup;
     const bzna_picture *picture = pictures ? &pictures[setup->outputs->picture] : &none;
-    const uint32_t is_made = setup->config.fields.made_count;
+    const uint32_t is_made = setup->config.fields.made_count, is_tensor = setup->geometry != BZI_NO_FIELD;
     bzna_sample_info info;
 
-    for (uint32_t i = 0; pictures && i < setup->outputs->views && (is_made || setup->geometry != BZI_NO_FIELD); i++)
-        bzi_geometry_make(&views->geometry[i], item, picture, &views->transforms[i], i);
-    if (setup->geometry != BZI_NO_FIELD)
-        bzi_item_put_geometry(item, views->geometry);
+    for (uint32_t i = 0; pictures && i < setup->outputs->views && (is_made || is_tensor); i++) {
+        bzna_geometry *g = &views->geometry[i];
+
+        bzi_geometry_make(g, item, picture, &views->transforms[i], i);
+        if (is_tensor) {
+            const double rest[7] = { g->width, g->height, g->crop[0], g->crop[1], g->crop[2], g->crop[3],
+                                     g->flip_h + 2 * g->flip_v };
+            float *to = (float *)(void *)bzi_item_value(item, setup->geometry) + 16 * i;
+            for (int k = 0; k < 16; k++)
+                to[k] = (float)(k < 9 ? g->homography[k] : rest[k - 9]);
+        }
+    }
     if (!is_made)
         return BZNA_OK;
     info = bzi_item_info(item, setup->views, picture);
@@ -18596,28 +18577,6 @@ static void bzi_reader_pass(bzi_hand *hand, bzi_entry *entry)
 
 /* --- Bookkeeping for a sample that was decoded or has failed --- */
 
-/* Counts a failed sample by what was at fault. The first one's message is kept. (L) */
-static void bzi_item_count_failure(const bzi_item *item)
-{
-    const bzna_status status = item->result;
-    bzna_statistics *stats = &item->queues->stats;
-    const int unread = item->status != BZNA_OK;
-
-    if (!stats->samples_failed++) {
-        stats->first_failed_status = status;
-        stats->first_failed_index = item->index;
-        bzi_string_copy(stats->first_failed_message, sizeof stats->first_failed_message, item->err->message);
-    }
-    if (unread && (status == BZNA_E_IO || status == BZNA_E_TRUNCATED || status == BZNA_E_CALLBACK))
-        stats->failed_read++;
-    else if (status / 100 == -4)
-        stats->failed_decode++;
-    else if (status / 100 == -3 || status == BZNA_E_NOT_FOUND)
-        stats->failed_format++;
-    else
-        stats->failed_other++;
-}
-
 /* Counts a sample of a stage, if time was spent on it there. */
 static void bzi_stage_count(bzna_stage_statistics *stage, uint64_t ns, uint64_t bytes)
 {
@@ -18626,9 +18585,11 @@ static void bzi_stage_count(bzna_stage_statistics *stage, uint64_t ns, uint64_t 
     stage->bytes += ns ? bytes : 0;
 }
 
-/* Counts the sample and the time spent on it. With the lock held. */
+/* Counts a sample, the time spent on it, and a failure by what was at fault. The first failure's message is kept.
+ * (L) */
 static void bzi_item_account(const bzi_item *item)
 {
+    const bzna_status status = item->result;
     bzna_statistics *stats = &item->queues->stats;
 
     if (item->is_padding)
@@ -18638,14 +18599,26 @@ static void bzi_item_account(const bzi_item *item)
     bzi_stage_count(&stats->stage[BZNA_STAGE_WARP], item->warp_ns, item->setup->slot_bytes);
     stats->samples++;
     stats->samples_shrinkable += item->shrinkable;
+    if (status == BZNA_OK) {
+        stats->samples_nvdec += item->by_nvdec;
+        stats->samples_software += !item->by_nvdec && item->setup->slot_bytes;
+        stats->samples_hybrid += !item->by_nvdec && item->shared;
+        return;
+    }
 
-    if (item->result != BZNA_OK)
-        bzi_item_count_failure(item);
-    else if (item->by_nvdec)
-        stats->samples_nvdec++;
-    else if (item->setup->slot_bytes)
-        stats->samples_software++;
-    stats->samples_hybrid += item->shared && !item->by_nvdec && item->result == BZNA_OK;
+    if (!stats->samples_failed++) {
+        stats->first_failed_status = status;
+        stats->first_failed_index = item->index;
+        bzi_string_copy(stats->first_failed_message, sizeof stats->first_failed_message, item->err->message);
+    }
+    if (item->status != BZNA_OK && (status == BZNA_E_IO || status == BZNA_E_TRUNCATED || status == BZNA_E_CALLBACK))
+        stats->failed_read++;
+    else if (status / 100 == -4)
+        stats->failed_decode++;
+    else if (status / 100 == -3 || status == BZNA_E_NOT_FOUND)
+        stats->failed_format++;
+    else
+        stats->failed_other++;
 }
 
 /* Returns 1 if memory, a thread or the device was lacking, which says nothing about a sample. */
@@ -19245,14 +19218,6 @@ static void bzi_worker_fail(const bzi_worker *worker, bzi_item *item, bzi_lane *
         bzi_item_complete(item, lane);
 }
 
-/* Returns the first item from this one on that is to be made. Pre: there is one. */
-static bzi_item *bzi_item_unmade(bzi_item *item)
-{
-    while (item->stage != BZI_ITEM_READ)
-        item++;
-    return item;
-}
-
 /* Works on the samples of an entry. On the device they are launched one by one, because they are uploaded to the same
  * memory. On the host, those that succeed are finished together. After the last one, another thread may have the
  * entry. */
@@ -19266,7 +19231,8 @@ static void bzi_worker_make_entry(bzi_worker *worker, bzi_entry *entry)
 
     bzi_worker_time(worker);
     for (uint32_t left = entry->left; left; left--, item++) {
-        item = bzi_item_unmade(item);
+        while (item->stage != BZI_ITEM_READ)
+            item++;
         /* small samples that lie anywhere in memory would be waited for longer than they are worked on */
         if (left > 1 && item[1].stage == BZI_ITEM_READ && item[1].status == BZNA_OK && item->setup->slot_bytes)
             bzi_prefetch(item[1].data, item[1].extent.size);
@@ -19492,18 +19458,6 @@ static void bzi_engine_reject(bzi_engine *engine, bzi_item *item, uint32_t codec
         bzi_engine_fail(engine, item);
 }
 
-/* Adds all views of a mapped picture to the lane. */
-static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight *flight)
-{
-    for (uint32_t i = 0; i < item->setup->view_count; i++) {
-        bzi_kernel_slot *slot = &engine->views.slots[i];
-        slot->low_zeros = (int32_t)bzi_surface_low_zeros(flight->picture.depth);
-        bzi_lane_put(&engine->lane, item, &item->setup->views[i], slot, &engine->views.passes[i]);
-    }
-    item->result = BZNA_OK;
-    bzi_lane_add(&engine->lane, item);
-}
-
 /* Waits for the oldest picture in flight, notes whether it is damaged, and adds its slots to the lane. If one is that
  * was sound before, the data set has changed, and no sample is taken for sound from then on. */
 static void bzi_engine_map(bzi_engine *engine)
@@ -19538,11 +19492,18 @@ static void bzi_engine_map(bzi_engine *engine)
         return;
     }
 
-    if (bzi_item_prepare(item, &flight.picture, &engine->views, err) == BZNA_OK &&
-        bzi_item_slots(item, 0, &flight.picture, 1, &engine->views, err) == BZNA_OK)
-        bzi_engine_add(engine, item, &flight);
-    else
+    if (bzi_item_prepare(item, &flight.picture, &engine->views, err) != BZNA_OK ||
+        bzi_item_slots(item, 0, &flight.picture, 1, &engine->views, err) != BZNA_OK) {
         bzi_engine_fail(engine, item);
+        return;
+    }
+    for (uint32_t i = 0; i < item->setup->view_count; i++) {
+        bzi_kernel_slot *slot = &engine->views.slots[i];
+        slot->low_zeros = (int32_t)bzi_surface_low_zeros(flight.picture.depth);
+        bzi_lane_put(&engine->lane, item, &item->setup->views[i], slot, &engine->views.passes[i]);
+    }
+    item->result = BZNA_OK;
+    bzi_lane_add(&engine->lane, item);
 }
 
 /* Takes the oldest picture in flight. Launches the kernel if no more surfaces can be mapped, or none is in flight. */
@@ -20973,23 +20934,6 @@ static bzna_status bzi_loader_check_groups(bzna_loader_config *c, bzna_error *er
     return BZNA_OK;
 }
 
-/* Checks what an epoch consists of. */
-static bzna_status bzi_loader_check_order(const bzna_loader_order *c, const bzna_dataset *dataset, bzna_error *err)
-{
-    if (c->first_epoch == UINT64_MAX)
-        return BZI_MISUSE(err, "loader_config.order.first_epoch: the last epoch there can be is 2^64 - 2");
-    if (c->kind == BZNA_ORDER_GIVEN && (c->indices || c->index_count))
-        return BZI_MISUSE(err, "loader_config.order.indices: not with BZNA_ORDER_GIVEN, where bzna_loader_set_batches "
-                          "gives each epoch's samples");
-
-    for (uint64_t i = 0; i < c->index_count; i++)
-        if (c->indices[i] >= dataset->count)
-            return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.order.indices[%llu]: %llu is not below the %llu samples",
-                            (bzi_llu)i, (bzi_llu)c->indices[i],
-                            (bzi_llu)dataset->count);
-    return BZNA_OK;
-}
-
 /* Returns 1 if batches have no pictures: other fields are named, and nothing about pictures is said. */
 static int bzi_loader_lacks_pictures(const bzna_loader_config *c)
 {
@@ -20999,12 +20943,23 @@ static int bzi_loader_lacks_pictures(const bzna_loader_config *c)
            !o->buffers && o->views <= 1 && !c->extra_outputs.count && !o->width && !o->height;
 }
 
-/* Checks decoding, slices, processors, padding and the shard. An epoch must have at least one batch. */
+/* Checks the order, decoding, processors, slices, padding and the shard. An epoch must have at least one batch. */
 static bzna_status bzi_setup_check_counts(bzi_setup *setup, bzna_error *err)
 {
-    bzna_loader_config *c = &setup->config;
+    const bzna_loader_config *c = &setup->config;
     const bzna_loader_order *order = &c->order;
+    const uint64_t samples = setup->dataset->count;
     bzi_shard shard;
+
+    if (order->first_epoch == UINT64_MAX)
+        return BZI_MISUSE(err, "loader_config.order.first_epoch: the last epoch there can be is 2^64 - 2");
+    if (order->kind == BZNA_ORDER_GIVEN && (order->indices || order->index_count))
+        return BZI_MISUSE(err, "loader_config.order.indices: not with BZNA_ORDER_GIVEN, where bzna_loader_set_batches "
+                          "gives each epoch's samples");
+    for (uint64_t i = 0; i < order->index_count; i++)
+        if (order->indices[i] >= samples)
+            return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.order.indices[%llu]: %llu is not below the %llu samples",
+                            (bzi_llu)i, (bzi_llu)order->indices[i], (bzi_llu)samples);
 
     if (c->decode.hybrid && c->errors.on_error != BZNA_ON_ERROR_FILL)
         return BZI_MISUSE(err, "loader_config.decode.hybrid: errors.on_error must be BZNA_ON_ERROR_FILL, since NVDEC "
@@ -21285,44 +21240,35 @@ static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *
     return bzi_setup_add(setup, e->field ? e->field : setup->config.fields.image, e->palette, err);
 }
 
-/* Makes all outputs. The first one has the config's own groups. */
-static bzna_status bzi_setup_outputs(bzi_setup *setup, bzna_error *err)
+/* Checks and completes the loader's config, and makes its outputs. The first one has the config's own groups. */
+static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 {
-    const bzna_loader_config *c = &setup->config;
-    const bzna_loader_outputs *given = &c->extra_outputs;
-    bzna_loader_output first = c->output;
-    bzna_status status;
+    bzna_loader_config *c = &setup->config;
+    const bzna_loader_outputs *extra = &c->extra_outputs;
+    bzna_loader_output first;
 
-    if (first.slices > 1 && (first.views > 1 || given->count))
+    if (c->fields.image && !bzi_text_is_utf8(c->fields.image))
+        return BZI_MISUSE(err, "loader_config.fields.image: is not UTF-8");
+    if (bzi_loader_lacks_pictures(c) && c->warp.kind == 0)
+        c->warp.kind = BZNA_WARP_NONE;                      /* states without pictures depend on no warp */
+    if (bzi_loader_check_groups(c, err) != BZNA_OK || bzi_setup_check_counts(setup, err) != BZNA_OK)
+        return err->status;
+    if (c->output.slices > 1 && (c->output.views > 1 || extra->count))
         return BZI_MISUSE(err, "loader_config.output.slices: not together with views or extra_outputs");
 
+    first = c->output;
     first.name = "image";
     first.warp = &c->warp;
     first.filter = &c->filter;
     first.color = &c->color;
     first.augment = &c->augment;
-    status = bzi_setup_output(setup, &first, err);
-    for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++)
-        status = bzi_setup_output(setup, &given->ptr[i], err);
-    setup->drawn_views *= setup->view_count;
-    return status;
-}
-
-/* Checks and completes the loader's config, and makes its outputs. */
-static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
-{
-    bzna_loader_config *config = &setup->config;
-
-    if (config->fields.image && !bzi_text_is_utf8(config->fields.image))
-        return BZI_MISUSE(err, "loader_config.fields.image: is not UTF-8");
-    if (bzi_loader_lacks_pictures(config) && config->warp.kind == 0)
-        config->warp.kind = BZNA_WARP_NONE;                 /* states without pictures depend on no warp */
-    if (bzi_loader_check_groups(config, err) != BZNA_OK ||
-        bzi_loader_check_order(&config->order, setup->dataset, err) != BZNA_OK ||
-        bzi_setup_check_counts(setup, err) != BZNA_OK ||
-        bzi_setup_outputs(setup, err) != BZNA_OK)
+    if (bzi_setup_output(setup, &first, err) != BZNA_OK)
         return err->status;
-    return bzi_loader_check_buffers(config, setup->data_bytes, err);
+    for (uint32_t i = 0; i < extra->count; i++)
+        if (bzi_setup_output(setup, &extra->ptr[i], err) != BZNA_OK)
+            return err->status;
+    setup->drawn_views *= setup->view_count;
+    return bzi_loader_check_buffers(c, setup->data_bytes, err);
 }
 
 
@@ -21354,28 +21300,21 @@ static bzna_status bzi_setup_find_gpu(bzi_setup *setup, bzna_error *why, bzna_er
     return bzi_context_pool(setup->context, &setup->pool, err);
 }
 
-/* Returns 1 if workers had better read than wait for readers: nothing is decoded, or all samples lie in memory. */
-static int bzi_setup_reads_at_once(const bzi_setup *setup)
-{
-    const bzna_dataset *dataset = setup->dataset;
-    uint32_t i = 0;
-
-    while (i < dataset->part_count && dataset->parts[i].container->source.held)
-        i++;
-    return !setup->slot_bytes || i == dataset->part_count;
-}
-
 /* Sets the numbers of threads, lanes and entries: the config's, else those that suit what decodes. Without readers,
- * workers read. Where software decodes small samples, more of them are read ahead, as decoders would wait for readers.
- * A run leaves each worker several to take. */
+ * workers read: if nothing is decoded or all samples lie in memory, that is faster than to wait for readers. Where
+ * software decodes small samples, more of them are read ahead, as decoders would wait for readers. A run leaves each
+ * worker several to take. */
 static void bzi_setup_scale(bzi_setup *setup, bzi_queues *queues)
 {
     const bzna_loader_config *config = &setup->config;
     const uint32_t sessions = setup->pool ? setup->pool->count : 0;
     const uint64_t slots = (uint64_t)config->output.batch_size * config->pipeline.batches_in_flight;
     const uint64_t threads = config->decode.threads;
-    uint32_t ahead = config->read.ahead_samples;
+    const bzna_dataset *dataset = setup->dataset;
+    uint32_t ahead = config->read.ahead_samples, in_memory = 0;
 
+    while (in_memory < dataset->part_count && dataset->parts[in_memory].container->source.held)
+        in_memory++;
     queues->sessions = (uint32_t)bzi_min(sessions, slots);
     queues->hybrid = config->decode.hybrid ? setup->pool : NULL;
     queues->worker_count = config->decode.threads;
@@ -21383,7 +21322,7 @@ static void bzi_setup_scale(bzi_setup *setup, bzi_queues *queues)
     queues->reader_count = config->read.threads;
     if (config->pipeline.no_threads)
         queues->reader_count = 0;
-    else if (!config->read.threads && (setup->device || !bzi_setup_reads_at_once(setup)))
+    else if (!config->read.threads && (setup->device || (setup->slot_bytes && in_memory < dataset->part_count)))
         queues->reader_count = !sessions ? 1 : sessions < 4 ? 2 : bzi_min32(sessions / 2, 8);
 
     queues->memory_bytes = config->read.memory_bytes;
@@ -22380,8 +22319,9 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
     return BZNA_OK;
 }
 
-/* Fills in what zeros of a picture stand for. */
-static void bzi_api_picture_resolve(bzna_picture *p)
+/* Fills in what zeros of a caller's picture stand for, and checks its numbers. The sizes of its planes in memory are
+ * not known. */
+static bzna_status bzi_api_picture(bzna_picture *p, bzna_error *err)
 {
     p->depth = bzi_default(p->depth, 8);
     if (!p->frame_width && p->crop_x <= UINT32_MAX - p->width)
@@ -22390,11 +22330,7 @@ static void bzi_api_picture_resolve(bzna_picture *p)
         p->frame_height = p->crop_y + p->height;
     if (!p->color.present)
         p->color = bzi_color_of_codecs;
-}
 
-/* Checks the numbers of a picture from the caller. The sizes of its planes in memory are not known. */
-static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
-{
     if (p->depth < 8 || p->depth > 16 || p->chroma_shift_x > 2 || p->chroma_shift_y > 2 || !p->plane[0] ||
         !p->plane[1] != !p->plane[2] || p->orientation > 8)
         return BZI_MISUSE(err, "picture: 8 to 16 bits, subsampling of at most 4, an orientation of at most 8 and "
@@ -22438,9 +22374,8 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     BZI_API_IN(o, output, output);
 
     bzi_transform_resolve(&t);
-    bzi_api_picture_resolve(&p);
     out = bzi_output_make(&o);
-    BZI_API_TRY(bzi_api_picture_check(&p, &e));
+    BZI_API_TRY(bzi_api_picture(&p, &e));
     BZI_API_TRY(bzi_transform_check(&t, &e));
     BZI_API_TRY(bzi_view_make(&slot, &pass, &p, &t, o.channels, &out, &e));
 
@@ -22607,86 +22542,73 @@ BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_
     BZI_API_END(bzi_api_logged(loader->setup.host, bzi_loader_restore(loader, state, &e)));
 }
 
-static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
-{
-    const bzi_setup *setup = &loader->setup;
-    const bzna_loader_config *c = &setup->config;
-    const bzi_pick *pick = &setup->picks[0];
-
-    *info = (bzna_loader_info){
-        .decoder = setup->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE,
-        .sessions = setup->pool ? setup->pool->count : 0,
-        .layout = c->output.layout,
-        .threads = c->decode.threads,
-        .reader_threads = loader->queues.reader_count,
-        .batches_in_flight = c->pipeline.batches_in_flight,
-        .read_ahead = loader->queues.ahead_samples,
-    };
-    bzi_loader_epoch(loader, &info->samples_per_epoch, &info->batches_per_epoch);
-    bzi_tensor_describe(setup->tensors, c->output.batch_size, &info->image);
-
-    if (setup->pool)
-        snprintf(info->decoder_name, sizeof info->decoder_name, "NVDEC of %.50s", setup->device->info.name);
-    else
-        bzi_software_name(info->decoder_name, sizeof info->decoder_name);
-    bzi_string_copy(info->decoder_reason, sizeof info->decoder_reason, setup->reason);
-
-    bzi_string_copy(info->image_field, sizeof info->image_field,
-                    pick->name  ? pick->name :
-                    pick->whole ? "image" :
-                                  "thumb");
-    bzi_string_copy(info->image_field_reason, sizeof info->image_field_reason,
-                    pick->name  ? "loader_config.fields.image" :
-                    pick->whole ? "an output is larger than 512 pixels, the largest edge of a thumbnail" :
-                                  "the output has at most 512 pixels; samples without thumbnails give the picture");
-}
-
 BZI_COLD
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info, size_t struct_size,
                                           bzna_error *err)
 {
-    bzna_loader_info all;
+    bzna_loader_info all = { .struct_size = 0 };
+    const bzi_setup *setup;
+    const bzna_loader_config *c;
+    const bzi_pick *pick;
 
     BZI_API_BEGIN_LOADER(0);
 
-    bzi_api_loader_info(loader, &all);
+    setup = &loader->setup;
+    c = &setup->config;
+    all.decoder = setup->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
+    all.sessions = setup->pool ? setup->pool->count : 0;
+    all.layout = c->output.layout;
+    all.threads = c->decode.threads;
+    all.reader_threads = loader->queues.reader_count;
+    all.batches_in_flight = c->pipeline.batches_in_flight;
+    all.read_ahead = loader->queues.ahead_samples;
+    bzi_loader_epoch(loader, &all.samples_per_epoch, &all.batches_per_epoch);
+    bzi_tensor_describe(setup->tensors, c->output.batch_size, &all.image);
+
+    if (setup->pool)
+        snprintf(all.decoder_name, sizeof all.decoder_name, "NVDEC of %.50s", setup->device->info.name);
+    else
+        bzi_software_name(all.decoder_name, sizeof all.decoder_name);
+    bzi_string_copy(all.decoder_reason, sizeof all.decoder_reason, setup->reason);
+
+    pick = &setup->picks[0];
+    bzi_string_copy(all.image_field, sizeof all.image_field,
+                    pick->name  ? pick->name :
+                    pick->whole ? "image" :
+                                  "thumb");
+    bzi_string_copy(all.image_field_reason, sizeof all.image_field_reason,
+                    pick->name  ? "loader_config.fields.image" :
+                    pick->whole ? "an output is larger than 512 pixels, the largest edge of a thumbnail" :
+                                  "the output has at most 512 pixels; samples without thumbnails give the picture");
     BZI_API_ANSWER(info);
 }
 
-/* Gives the loader's config with its defaults, so that it opens such a loader again: what has no effect on the kind of
- * warp stays 0. */
-static void bzi_api_loader_config(bzna_loader *loader, bzna_loader_config *config)
-{
-    const bzna_warp *drawn = &loader->setup.outputs->warp;
-    bzna_warp *w = &config->warp;
-    bzna_loader_info info;
-
-    bzi_api_loader_info(loader, &info);
-    *config = loader->setup.config;
-    config->output.views = loader->setup.outputs->views;
-    config->output.device = info.image.device;
-    config->decode.decoder = info.decoder;
-    config->read.threads = info.reader_threads;
-    config->read.ahead_samples = info.read_ahead;
-
-    w->perspective_p = drawn->perspective_p;
-    if (w->kind == BZNA_WARP_NONE)
-        return;
-    w->scale[0] = drawn->scale[0];
-    w->scale[1] = w->kind == BZNA_WARP_CENTER_RESIZED_CROP ? 0 : drawn->scale[1];
-    memcpy(w->ratio, drawn->ratio, sizeof w->ratio);
-    w->crops = w->kind == BZNA_WARP_MXNET ? 0 : drawn->crops;
-}
-
+/* Gives the config with its defaults, so that it opens such a loader again: what has no effect on the kind of warp
+ * stays 0. */
 BZI_COLD
 BZNA_API bzna_status bzna_loader_get_config(bzna_loader *loader, bzna_loader_config *config, size_t struct_size,
                                             bzna_error *err)
 {
     bzna_loader_config all;
+    const bzna_warp *drawn;
 
     BZI_API_BEGIN_LOADER(0);
 
-    bzi_api_loader_config(loader, &all);
+    all = loader->setup.config;
+    all.output.views = loader->setup.outputs->views;
+    all.output.device = loader->setup.tensors->one.device;
+    all.decode.decoder = loader->setup.pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
+    all.read.threads = loader->queues.reader_count;
+    all.read.ahead_samples = loader->queues.ahead_samples;
+
+    drawn = &loader->setup.outputs->warp;
+    all.warp.perspective_p = drawn->perspective_p;
+    if (all.warp.kind != BZNA_WARP_NONE) {
+        all.warp.scale[0] = drawn->scale[0];
+        all.warp.scale[1] = all.warp.kind == BZNA_WARP_CENTER_RESIZED_CROP ? 0 : drawn->scale[1];
+        memcpy(all.warp.ratio, drawn->ratio, sizeof all.warp.ratio);
+        all.warp.crops = all.warp.kind == BZNA_WARP_MXNET ? 0 : drawn->crops;
+    }
     BZI_API_ANSWER(config);
 }
 
