@@ -15973,11 +15973,10 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * the context. A sample that NVDEC cannot decode goes on to the loader's workers.
  *
  * PARTS
- *   setup      the config, and what follows from it: what batches have, and where they lie. It does not change
- *   queues     which sample comes next, what threads hand to each other, and what is asked of them; the lock is in it
+ *   setup      the config, and what follows from it. It does not change
+ *   queues     which sample comes next, what threads hand to each other, what is asked of them, and the lock
  *
- * What reads, decodes or warps a sample has its setup and its queues. Opening, closing and the consumer's calls have
- * the loader as a whole.
+ * Code that works on samples has these two. Opening, closing and the consumer's calls have the whole loader.
  *
  * LOCKS
  *   mark   lock           guards                                    held across                 taken while holding
@@ -15985,15 +15984,15 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  *                                                                   read, a decode, user code
  *   (P)    pool->mutex    the queue of samples for the engines      bookkeeping only            nothing, or (L)
  *
- * A comment of a function that ends with a mark says that the function is called, and returns, with that lock held.
+ * A function whose comment ends with a mark is called, and returns, with that lock held.
  *
  * ENTRIES
- * A loader has a table of entries. An entry stands for a run: slots side by side in one batch, whose samples are read
- * together and then worked on together, and the memory that they lie in. A run has many small samples, so that threads
- * wake for a run and not for each sample. A large sample is a run by itself, and so is a sample for the pool. What is
- * known of a single sample is in its slot of the batch, the item. A batch may have more runs than there are entries,
- * since any empty entry can be used next. An entry's ticket is its place in the plan, and the lowest ticket is taken
- * first. The states of an entry, who may change it and its items then, and how it gets to another state:
+ * An entry of a loader's table stands for a run: slots side by side in one batch, whose samples are read together and
+ * then worked on together, and the memory that they lie in. A run has many small samples, so that threads wake for a
+ * run and not for each sample. A large sample is a run by itself, and so is one for the pool. What is known of a single
+ * sample is in the item of its slot. Any empty entry is used next, so a batch may have more runs than there are
+ * entries. An entry's ticket is its place in the plan, and the lowest ticket is taken first. The states, who may change
+ * an entry and its items then, and the ways out:
  *
  *   state     it is in           changed by     next
  *   EMPTY     its list           nobody         READING: bzi_plan_run gives it slots, bzi_hand_work takes it
@@ -16010,14 +16009,13 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * (bzi_loader_seek), and those of the pool that no engine has (bzi_pool_withdraw). An engine takes an entry from the
  * queue under (P) alone. Only the worker or engine that has an entry writes its slots.
  *
- * A thread ends each slot of its entry by itself, or several at once: the slot is written, or it is to be read again,
- * as a sample of its own or with another one in its place. After the last of them bzi_entry_leave plans the entry once
- * more, with its ticket, for the slots that are to be read again, or empties it.
+ * A thread ends the slots of its entry one by one, or several at once: a slot is written, or is to be read again, with
+ * the same sample or another one. After the last, bzi_entry_leave plans the entry once more, with its ticket, for the
+ * slots that are to be read again, or empties it.
  *
- * Nobody waits with an entry in hand. One that is to be read later is PLANNED, which says when it may be read, or how
- * much memory it waits for, and is read before new ones. While one waits for memory, no later one gets any, and the
- * memory of those that are empty or planned can be freed for it, so what was read before it comes to its end and leaves
- * its memory, too.
+ * Nobody waits with an entry in hand. One that is to be read later is PLANNED, says when, or how much memory it waits
+ * for, and is read before new ones. While one waits for memory, no later one gets any, and the memory of those that are
+ * empty or planned can be freed for it, so what was read before it ends and leaves its memory, too.
  *
  * THE WAY OF A SAMPLE
  *   slot      bzi_plan_run, and its sample: bzi_entry_plan
@@ -16028,28 +16026,28 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  *   failure   bzi_item_complete: bzi_item_requeue, or bzi_item_fill
  *   batch     bzi_item_finish makes it ready; bzi_loader_look finds it; bzi_batch_to_loan, bzi_batch_unref
  *
- * In steady state nothing is allocated: entries and batches are made at open, and the memory of an entry grows to the
- * largest run met, under a common ceiling.
+ * In steady state nothing is allocated: open makes entries and batches, and an entry's memory grows to the largest run
+ * met, under a common ceiling.
  *
  * BATCHES
  *   host     free -> filling -> ready -> on loan -> free
  *   device   free -> filling -> ready -> on loan -> retiring -> free
  *
  * Retiring means released, but GPU work that the consumer enqueued may still read the batch. A thread of its own waits
- * for that work, batch by batch in the order of release. Closing waits for it, too, but a reset does not.
+ * for that work, in the order of release. Closing waits for it, too, but a reset does not.
  *
  * HYBRID DECODING
  * With decode.hybrid, a worker takes an entry from the pool's queue if the consumer waits, no batch is ready, and more
  * entries wait there than engines can begin. It does so only for kinds of pictures that have passed their self-check,
- * so the pixels are the same. Decoders may differ about damage. So a picture that NVDEC finds damaged goes to a worker,
- * and what software makes of it counts. One that a worker has taken, and software finds damaged, goes back to the pool,
- * for engines only, and from there as above. So a sample has the same pixels and status whoever was first.
+ * so the pixels are the same. Decoders may differ about damage, so software decides: a picture that NVDEC finds damaged
+ * goes to a worker. One that a worker has taken, and software finds damaged, goes back to the pool, for engines only,
+ * and from there as above. So a sample has the same pixels and status whoever was first.
  *
  * INTERRUPTS
  * Stop, reset, restore and close let readers and workers finish the sample at hand and keep them from taking another.
  *
  * STREAMS
- * On the device, slots are written by lanes: the streams of engines and of workers.
+ * On the device, lanes write slots: the streams of engines and of workers.
  *   - A batch has an event for each lane, recorded after the lane's last write. The consumer's stream waits for it.
  *   - A batch has one event that its release records on the consumer's stream. The retiring thread waits for it.
  *   - Decode streams never wait on consumer streams, nor do engines and workers: a session has few surfaces, and its
@@ -16060,39 +16058,39 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  *   - all batches that are not on loan are retiring: until one is free;
  *   - the driver refuses to let the consumer's stream wait: until nothing writes to that batch any more.
  *
- * Reset, restore and close wait for writes to batches that they discard. Close also waits for reads of batches that are
- * retiring. A release waits for the consumer's stream only if its event cannot be recorded. */
+ * Reset, restore and close wait for writes to batches that they discard. Close also waits for reads of retiring ones. A
+ * release waits for the consumer's stream only if its event cannot be recorded. */
 
 typedef struct bzi_queues bzi_queues;
 typedef struct bzi_setup  bzi_setup;
 
-/* The states of an entry: see the table above. Entries of the first three are in the list of their state. */
+/* The table above explains them. Entries of the first three are in the list of their state. */
 enum { BZI_ENTRY_EMPTY, BZI_ENTRY_PLANNED, BZI_ENTRY_FULL, BZI_ENTRY_READING, BZI_ENTRY_POOL, BZI_ENTRY_TAKEN,
        BZI_ENTRY_STATES };
 
-/* An entry of a loader's table: slots side by side in one batch, and memory for their samples. What is not marked is
- * changed by the thread that has the entry, and by nobody while it is in a list. */
+/* An entry of a loader's table. What is not marked is changed by the thread that has the entry, and by nobody while it
+ * is in a list. */
 typedef struct bzi_entry {
     struct bzi_entry *next;           /* (L) in the list of its state; (P) in the pool's queue */
     struct bzi_entry *before;         /* likewise */
-    bzi_queues *queues;               /* of the loader that it belongs to */
-    uint32_t    state;                /* (L) BZI_ENTRY_...; only bzi_entry_move changes it */
-    uint32_t    slot;                 /* the first of its slots */
-    uint32_t    count;                /* of its slots */
-    uint32_t    left;                 /* slots that are to be read, if it is planned; else that are to be made */
-    uint32_t    again;                /* slots that are to be read after those */
+    bzi_queues *queues;               /* its loader's */
+    uint32_t    state;                /* (L) BZI_ENTRY_... */
+    uint32_t    slot;                 /* its first */
+    uint32_t    count;                /* of slots */
+    uint32_t    left;                 /* slots to be read, if it is planned; else to be made */
+    uint32_t    again;                /* slots to be read after those */
     uint32_t    is_new;               /* 1: its slots have no samples yet */
     bzna_batch *batch;
-    uint64_t    ticket;               /* its place in the plan */
-    uint64_t    not_before;           /* of one that is planned: when it may be read; 0: at once */
-    uint64_t    wants;                /* of one that is planned: the bytes of memory that it waits for; 0: none */
-    uint64_t    size;                 /* bytes of the samples that were read, without failed ones */
-    uint64_t    usual;                /* bytes that are enough for one of its samples, as a guess */
+    uint64_t    ticket;
+    uint64_t    not_before;           /* planned: when it may be read; 0: at once */
+    uint64_t    wants;                /* planned: the bytes of memory that it waits for; 0: none */
+    uint64_t    size;                 /* bytes of the samples read, without failed ones */
+    uint64_t    usual;                /* bytes that are enough for one sample, as a guess */
     bzi_buffer  bytes;                /* its memory */
     uint64_t    used;                 /* bytes of it that samples lie in */
-    uint64_t    frames;               /* a hash of the decoder format that it needs; 0: no engine has looked yet */
-    uint32_t    only_engines;         /* (P) in the pool's queue, 1: no worker takes it from there */
-    uint32_t    passed_over;          /* (P) how often a later one was taken while this was the queue's first */
+    uint64_t    frames;               /* a hash of the decoder format it needs; 0: no engine has looked yet */
+    uint32_t    only_engines;         /* (P) queued, 1: no worker takes it */
+    uint32_t    passed_over;          /* (P) queued: how often a later one was taken while this was the first */
 } bzi_entry;
 
 /* A list of entries, or the number of those in a state without a list. */
@@ -16100,90 +16098,90 @@ typedef struct bzi_entries {
     bzi_entry *first;
     bzi_entry *last;
     uint32_t   count;
-    uint32_t   left;                  /* the sum of theirs; this and the next one: of a list */
+    uint32_t   left;                  /* of a list, as what follows: the sum of theirs */
     uint64_t   size;                  /* likewise */
-    uint64_t   memory;                /* likewise: bytes that they have */
+    uint64_t   memory;                /* bytes that they have */
 } bzi_entries;
 
 /* The next step for an item. */
 enum { BZI_ITEM_UNREAD, BZI_ITEM_READ, BZI_ITEM_DONE };
 
-/* A slot of a batch, and the sample for it. The thread that has its entry has it. */
+/* A slot of a batch, and the sample for it. It belongs to the thread that has its entry. */
 typedef struct bzi_item {
     const bzi_setup    *setup;        /* the loader's */
     bzi_queues         *queues;       /* likewise */
-    bzna_batch         *batch;        /* that has the slot */
-    bzi_entry          *entry;        /* that the slot was given to last */
+    bzna_batch         *batch;
+    bzi_entry          *entry;        /* of the slot */
     uint32_t            slot;         /* in the batch */
     uint32_t            stage;        /* BZI_ITEM_... */
-    uint32_t            replacements; /* samples tried for this slot before this one */
-    uint32_t            again;        /* 1: this sample is made a second time; see bzi_item_may_redo */
+    uint32_t            replacements; /* samples tried for the slot before this one */
+    uint32_t            again;        /* 1: this sample is made a second time */
     uint64_t            position;     /* in the epoch's order */
     uint64_t            index;        /* in the data set */
-    const bzi_container *container;   /* that holds the sample */
-    uint64_t            local;        /* the sample's index in that container */
-    bzi_extent          extent;       /* where the sample's bytes lie in its source */
+    const bzi_container *container;
+    uint64_t            local;        /* its index in that container */
+    bzi_extent          extent;
     bzna_status         status;       /* of reading */
-    bzna_status         result;       /* of the sample: of reading if that failed, else of decoding and warping */
-    bzna_error         *err;          /* why it failed: its slot's in the batch */
+    bzna_status         result;       /* of reading if that failed, else of decoding and warping */
+    bzna_error         *err;          /* its slot's in the batch */
     const uint8_t      *data;         /* the sample: in the entry's memory, or in the source's */
-    uint32_t            retries;      /* times that reading has failed and was to be tried again */
-    uint64_t            decode_ns;    /* that workers or engines spent on decoding it */
-    uint64_t            warp_ns;      /* that they spent on warping it */
-    uint32_t            shrinkable;   /* 1: its JPEG was not shrunk, but decode.jpeg_shrink would have allowed it */
+    uint32_t            retries;      /* failed attempts to read it */
+    uint64_t            decode_ns;    /* spent on decoding it */
+    uint64_t            warp_ns;      /* spent on warping it */
+    uint32_t            shrinkable;   /* 1: decode.jpeg_shrink would have shrunk its JPEG */
     uint32_t            by_nvdec;     /* 1: NVDEC decoded it */
-    uint32_t            shared;       /* 1: a worker has taken it from the engines, who have not refused it since */
-    uint32_t            is_padding;   /* 1: there is no sample; its slot gets order.pad_value */
+    uint32_t            shared;       /* 1: a worker took it from the engines, and none has refused it since */
+    uint32_t            is_padding;   /* 1: no sample; its slot gets order.pad_value */
 } bzi_item;
 
-/* The cost of a sample, as a moving average. The length of runs is chosen by it. */
+/* The cost of a sample, as moving averages, by which the length of runs is chosen. */
 typedef struct bzi_pace {
-    uint64_t read_ns;                 /* that a reader needs; 0: not measured yet */
-    uint64_t work_ns;                 /* that a worker needs; 0: not measured yet */
+    uint64_t read_ns;                 /* of a reader; 0: not measured yet */
+    uint64_t work_ns;                 /* of a worker; 0: not measured yet */
     uint64_t bytes;                   /* that are read */
 } bzi_pace;
 
-/* One output of a loader: a tensor of each batch. Its pictures have one size, and it has one or more views a sample. */
+/* One output of a loader: a tensor of each batch, of pictures of one size, one or more views a sample. */
 typedef struct bzi_output {
     char              name[BZNA_NAME_MAX];
     char              where[40];      /* how errors name its settings: "loader_config.extra_outputs[3]" */
-    const char       *group;          /* and the struct that has its warp, filter, color and augment */
+    const char       *group;          /* and the struct with its warp, filter, color and augment */
     bzna_output       shape;          /* of one picture */
     uint32_t          views;          /* of each sample */
-    uint32_t          random;         /* the random numbers of its first view are forked with this */
-    uint32_t          picture;        /* number of the pick that it is made from */
-    uint32_t          own_warp;       /* 1: it has a warp of its own; 0: it uses the first output's */
-    uint32_t          own_filter;     /* likewise, its filter */
-    uint32_t          own_color;      /* likewise, its color */
+    uint32_t          random;         /* the fork of the random numbers of its first view */
+    uint32_t          picture;        /* its pick's number */
+    uint32_t          own_warp;       /* 1: its own; 0: the first output's */
+    uint32_t          own_filter;     /* likewise */
+    uint32_t          own_color;      /* likewise */
     bzna_warp         warp;
-    bzna_transform    transform;      /* that every sample starts with; checked at open */
+    bzna_transform    transform;      /* every sample starts with it; checked at open */
     bzna_jitter       jitter;
-    bzna_loader_augment augment;      /* its policies; until the loader is open, the caller's, and then a copy */
-    uint32_t          own_augment;    /* 1: they are its own; 0: the first output's */
+    bzna_loader_augment augment;      /* its policies: the caller's until the loader is open, then a copy */
+    uint32_t          own_augment;    /* as own_warp */
     uint64_t          augment_hash;   /* for the check of saved states */
-    bzi_kernel_output kernel;         /* what the kernel is told about it; its mean is the one on the host */
-    uint64_t          picture_bytes;  /* of one view of one sample */
-    uint64_t          offset;         /* bytes from the beginning of a batch's data */
-    void             *mean;           /* a copy of the mean image; NULL: none */
+    bzi_kernel_output kernel;         /* for the kernel; its mean is the one on the host */
+    uint64_t          picture_bytes;  /* of one view */
+    uint64_t          offset;         /* in a batch's data */
+    void             *mean;           /* a copy; NULL: none */
     uint64_t          mean_bytes;
     uint64_t          mean_hash;      /* for the check of saved states */
     uint64_t          device_mean;    /* the copy on the device, or 0 */
 } bzi_output;
 
-/* A view of each sample. Those of all outputs stand in one table, in the order of the outputs. */
+/* A view of each sample. All stand in one table, in the order of the outputs. */
 typedef struct bzi_view {
     const bzi_output *output;
     uint32_t          number;         /* among the output's views */
 } bzi_view;
 
-/* Work memory of a thread: what each view of one sample needs, in the order of the loader's views. */
+/* Work memory of a thread, for each view of one sample. */
 typedef struct bzi_views {
-    uint32_t        fixed;            /* 1: no random number and no callback made the transforms */
-    uint32_t        stay;             /* 1: transforms and slots, but for planes, are those of the sample before */
+    uint32_t        fixed;            /* 1: no random number or callback made the transforms */
+    uint32_t        stay;             /* 1: all but the planes is as for the sample before */
     bzna_transform  transforms[BZI_LIMIT_VIEWS];
     bzi_kernel_slot slots[BZI_LIMIT_VIEWS];
     bzi_kernel_pass passes[BZI_LIMIT_VIEWS];          /* what is done with them after the warp */
-    bzna_geometry   geometry[BZI_LIMIT_VIEWS];        /* of the first output's views */
+    bzna_geometry   geometry[BZI_LIMIT_VIEWS];        /* of the first output */
 } bzi_views;
 
 /* Views of one output that are warped together. */
@@ -16193,37 +16191,37 @@ typedef struct bzi_launch {
     bzi_kernel_pass  passes[BZI_KERNEL_SLOTS];              /* what is done with them after the warp */
 } bzi_launch;
 
-/* A stream that writes slots of batches. It gathers launches, for items of one loader. */
-#define BZI_LANE_SUMS 256                                   /* bytes for the lumas of a launch's slots, added up */
+/* A stream that writes slots of batches. It gathers launches for items of one loader. */
+#define BZI_LANE_SUMS 256                                   /* bytes for the sums of luma of a launch */
 typedef struct bzi_lane {
     bzi_device       *device;
     void             *stream;
-    uint32_t          number;         /* of its events in batches: engines first, then the loader's workers */
+    uint32_t          number;         /* of its event in batches: engines first, then the loader's workers */
     uint32_t          count;          /* of items */
     bzi_item         *items[BZI_KERNEL_SLOTS];
-    /* two for each output: of views without operations on pixels, and of those that are warped to scratch memory */
+    /* two for each output: views without operations on pixels, and those that are warped to scratch memory */
     bzi_launch        launches[2 * BZI_LIMIT_OUTPUTS];
-    bzna_error        error;          /* of a launch since the last flush; status BZNA_OK: none failed */
+    bzna_error        error;          /* of a launch since the last flush */
 } bzi_lane;
 
-/* The queue of entries for the device's engines. It holds those of all loaders in the order of reading. */
+/* The device's engines, and the queue of entries for them, of all loaders in the order of reading. */
 typedef struct bzi_pool {
     bzi_device        *device;
     bzi_host          *host;
     struct bzi_engine *engines;
     uint32_t           count;         /* of engines; immutable */
-    uint32_t           has_locks;     /* 1: mutex and wake were made */
+    uint32_t           has_locks;
     bzi_mutex          mutex;
     bzi_cond           wake;          /* an entry was queued, or the pool closes */
     bzi_entries        queue;         /* (P) of one slot each */
-    uint32_t           idle;          /* (P) engines that wait for one */
+    uint32_t           idle;          /* (P) engines that wait */
     uint32_t           live;          /* (P) engines that have not ended */
     uint32_t           quit;          /* (P) 1: the pool closes */
-    bzi_watches        watches;       /* (P) of the engines' threads */
-    bzi_watch          watch[BZI_LIMIT_SESSIONS];           /* one for each engine */
+    bzi_watches        watches;       /* (P) */
+    bzi_watch          watch[BZI_LIMIT_SESSIONS];           /* of each engine */
 } bzi_pool;
 
-/* DLPack's structs, as dlpack.h lays them out: unversioned tensors as of 0.2 to 1.x, versioned ones as of 1.0. */
+/* DLPack's structs, as dlpack.h lays them out: unversioned ones as of 0.2 to 1.x, versioned ones as of 1.0. */
 typedef struct bzi_dl_tensor {
     void    *data;
     int32_t  device_type;
@@ -16231,10 +16229,10 @@ typedef struct bzi_dl_tensor {
     int32_t  dimensions;
     uint8_t  code;                    /* the kind of number */
     uint8_t  bits;                    /* of one number */
-    uint16_t lanes;                   /* numbers of one element: 1 */
+    uint16_t lanes;                   /* 1 */
     int64_t *shape;
     int64_t *strides;                 /* in elements */
-    uint64_t byte_offset;             /* of the first element in data */
+    uint64_t byte_offset;             /* of the first element */
 } bzi_dl_tensor;
 
 typedef struct bzi_dl_managed {
@@ -16252,44 +16250,43 @@ typedef struct bzi_dl_versioned {
     bzi_dl_tensor tensor;
 } bzi_dl_versioned;
 
-/* What threads of a loader wait for. bzi_can says whether threads of a role can go on. Threads of the first two roles
- * wait for any job, so one of them is woken for it. Each thread of the other roles waits for something of its own. */
+/* What threads of a loader wait for: see bzi_can. Threads of the first two roles wait for any job, so one of them is
+ * woken for it. Each thread of the other roles waits for something of its own. */
 enum {
     BZI_ROLE_READ,                    /* readers: something to read */
     BZI_ROLE_WORK,                    /* workers: a full entry; without readers, something to read */
     BZI_ROLE_DONE,                    /* the thread in next: its batch, or the end */
-    BZI_ROLE_CONTROL,                 /* reset, restore and close: that nothing is active; close: that threads end */
-    BZI_ROLE_RETIRE,                  /* the thread for batches that are retiring: one of them */
+    BZI_ROLE_CONTROL,                 /* reset, restore, close: nothing is active; close: threads have ended */
+    BZI_ROLE_RETIRE,                  /* the thread for retiring batches: one of them */
     BZI_ROLES,
 };
 
-/* Every batch has the first BZI_TENSORS tensors (bzi_setup_decide). Those of fields follow, then those of further
- * outputs. */
+/* Every batch has the first BZI_TENSORS tensors (bzi_setup_decide); those of fields, then of further outputs follow. */
 enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_FIELD_TENSORS + BZI_LIMIT_OUTPUTS - 1,
        BZI_DIMENSIONS = 5 };
 
-/* A tensor of each batch. This description serves the loader, its batches and DLPack. */
+/* A tensor of each batch, as loader, batches and DLPack describe it. */
 typedef struct bzi_tensor {
-    bzna_tensor       one;            /* that of a batch with one slot, without data */
-    uint32_t          axis;           /* of its shape, that counts slots */
-    const bzi_output *output;         /* whose pictures it has; NULL: it has none */
+    bzna_tensor       one;            /* of a batch with one slot, without data */
+    uint32_t          axis;           /* the dimension that counts slots */
+    const bzi_output *output;         /* whose pictures it has; NULL: none */
 } bzi_tensor;
 
 /* A tensor in the forms of DLPack. */
 typedef struct bzi_export {
     bzi_dl_managed   managed;
-    bzi_dl_versioned versioned;       /* the same, with a version */
+    bzi_dl_versioned versioned;
     int64_t          shape[BZI_DIMENSIONS];
     int64_t          strides[BZI_DIMENSIONS];         /* in elements */
 } bzi_export;
 
-/* A field that batches carry, as a tensor or as bytes. The tensor of column i is setup->tensors[BZI_TENSORS + i]. */
+/* A field that batches carry, as a tensor or as bytes. Column i has tensor BZI_TENSORS + i. */
 typedef struct bzi_column {
     char     name[BZNA_NAME_MAX];
-    char     field[BZNA_NAME_MAX];    /* whose values it has */
-    uint32_t kind;                    /* BZNA_FIELD_...; 0: no field's, since the program or the geometry fills it in */
-    uint32_t length;                  /* numbers of a vector */
-    uint32_t clear;                   /* 1: in a slot without a value, its numbers are NaN or -1; 0: they are 0 */
+    char     field[BZNA_NAME_MAX];
+    uint32_t kind;                    /* BZNA_FIELD_...; 0: no field's, but the program's or the geometry */
+    uint32_t length;                  /* of a vector */
+    uint32_t clear;                   /* 1: numbers that a sample lacks are NaN or -1; 0: they are 0 */
 } bzi_column;
 
 /* The bytes of a field in one slot. */
@@ -16299,52 +16296,52 @@ typedef struct bzi_slot_bytes {
     uint32_t   present;               /* 1: the sample has the field */
 } bzi_slot_bytes;
 
-/* The config of a loader, and what follows from it: what its batches have, and what makes them. It does not change once
- * the loader is open, so that every thread reads it without a lock. */
+/* The config of a loader, and what follows from it. It does not change once the loader is open, so every thread reads
+ * it without a lock. */
 struct bzi_setup {
     bzna_context      *context;
     bzi_host          *host;          /* the context's */
     const bzi_memory  *memory;        /* the host's */
     bzna_dataset      *dataset;
     bzna_loader_config config;        /* with defaults filled in, without pointers to the user's arrays */
-    bzi_pick           picks[BZI_LIMIT_OUTPUTS];      /* the pictures of a sample; their names are copies */
+    bzi_pick           picks[BZI_LIMIT_OUTPUTS];      /* pictures of a sample; names are copies */
     bzi_output         outputs[BZI_LIMIT_OUTPUTS];
     bzi_view           views[BZI_LIMIT_VIEWS];
     uint32_t           pick_count;
     uint32_t           output_count;
     uint32_t           view_count;
-    uint32_t           drawn_views;   /* as view_count, if any output has policies; else 0 */
+    uint32_t           drawn_views;   /* view_count, if any output has policies; else 0 */
     bzi_tensor         tensors[BZI_TENSORS_MAX];
-    uint32_t           tensor_end;    /* the number after that of the last tensor */
-    bzi_column         columns[BZI_LIMIT_ALL_COLUMNS];      /* fields that are tensors, then fields that are bytes */
-    uint32_t           tensor_count;  /* columns of the first kind */
-    uint32_t           column_count;  /* of both */
-    uint32_t           made;          /* number of the first column that the program fills in: fields.made */
-    uint32_t           geometry;      /* number of the column with the geometry; or BZI_NO_FIELD */
-    int64_t            process;       /* that opened it; see bzi_loader_forked */
-    uint64_t           opened_ns;     /* when, for the rate that statistics report */
-    uint64_t           fingerprint;   /* of data set and order; states with another one are not restored */
+    uint32_t           tensor_end;    /* the number after the last */
+    bzi_column         columns[BZI_LIMIT_ALL_COLUMNS];      /* tensors, then bytes */
+    uint32_t           tensor_count;  /* of columns */
+    uint32_t           column_count;  /* and bytes */
+    uint32_t           made;          /* the first column that the program fills in (fields.made) */
+    uint32_t           geometry;      /* the column with the geometry; or BZI_NO_FIELD */
+    int64_t            process;       /* that opened it */
+    uint64_t           opened_ns;     /* when, for statistics */
+    uint64_t           fingerprint;   /* of data set and order; other states are not restored */
     uint64_t           stills;        /* bzi_dataset_hash_stills */
-    uint32_t           slice_slots;   /* slots of a slice of a batch */
-    uint64_t           slot_bytes;    /* of a sample in all outputs; 0: batches have no pictures */
-    uint64_t           data_bytes;    /* of a batch in all outputs; 0: likewise */
-    bzi_device        *device;        /* NULL: nothing of this loader is on a device */
-    bzi_pool          *pool;          /* whose engines take samples; NULL: software decodes */
+    uint32_t           slice_slots;   /* of a slice */
+    uint64_t           slot_bytes;    /* of a sample in all outputs; 0: no pictures */
+    uint64_t           data_bytes;    /* of a batch in all outputs */
+    bzi_device        *device;        /* NULL: the loader uses none */
+    bzi_pool          *pool;          /* NULL: software decodes */
     uint32_t           on_device;     /* 1: batches lie on the device */
-    uint32_t           lanes;         /* that may write to its batches: the pool's engines, and its workers if needed */
-    uint64_t           scratch;       /* of the lanes, on the device: bzi_lane_warp */
+    uint32_t           lanes;         /* that may write to its batches: engines, and workers if on_device */
+    uint64_t           scratch;       /* of the lanes, on the device (bzi_lane_warp) */
     uint64_t           scratch_bytes;
-    uint64_t           view_scratch;  /* bytes of it for a view; 0: none is given operations on pixels */
+    uint64_t           view_scratch;  /* bytes of it for a view; 0: none has operations on pixels */
     void              *stream;        /* the consumer's */
     uint32_t           owns_stream;   /* 1: the library made it */
-    bzna_codec_info    jpeg;          /* supported: NVDEC decodes the JPEGs that bzi_setup_is_nvdec_jpeg admits */
-    char               reason[sizeof ((bzna_loader_info *)0)->decoder_reason];      /* why this decoder was chosen */
-    bzi_arena          arena;         /* all that open allocates, until no batch is on loan any more */
+    bzna_codec_info    jpeg;          /* of NVDEC, if it decodes JPEG (bzi_setup_is_nvdec_jpeg) */
+    char               reason[sizeof ((bzna_loader_info *)0)->decoder_reason];
+    bzi_arena          arena;         /* what open allocates, until no batch is on loan any more */
 };
 
 enum { BZI_BATCH_NEW, BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN, BZI_BATCH_RETIRING };
 
-/* A list of batches, linked by their next. An empty one is all zeros. */
+/* A list of batches. An empty one is all zeros. */
 typedef struct bzi_batches {
     bzna_batch *first;
     bzna_batch *last;
@@ -16354,41 +16351,41 @@ struct bzna_batch {
     bzna_loader *loader;
     const bzi_setup *setup;           /* the loader's */
     bzi_queues  *queues;              /* likewise */
-    bzna_batch  *next;                /* (L) in its list: free, pending or retiring */
+    bzna_batch  *next;                /* (L) in its list */
     uint32_t     state;               /* (L) BZI_BATCH_... */
     uint32_t     slots;               /* samples, with padding */
-    uint32_t     real;                /* slots that are not padding */
-    uint32_t     unfinished;          /* (L) slots that are not written yet */
-    uint32_t     failed;              /* (L) real slots whose sample failed */
+    uint32_t     real;                /* without padding */
+    uint32_t     unfinished;          /* (L) slots not written yet */
+    uint32_t     failed;              /* (L) real slots that failed */
     uint32_t     replaced;            /* (L) real slots that took another sample */
-    uint32_t     stop_slot;           /* (L) the first slot whose sample ends the run; UINT32_MAX: there is none */
-    uint32_t     last_of_epoch;       /* 1: no batch of its epoch follows */
-    bzi_item    *items;               /* one for each slot */
-    uint32_t     owned;               /* (L) on loan, 1: bzna_batch_release is to come */
+    uint32_t     stop_slot;           /* (L) the first whose sample ends the run; UINT32_MAX: none */
+    uint32_t     last_of_epoch;
+    bzi_item    *items;               /* of each slot */
+    uint32_t     owned;               /* (L) on loan, 1: not released yet */
     uint32_t     references;          /* (L) on loan: the owner's, and one for each DLPack tensor */
     uint64_t     epoch;
     uint64_t     number;              /* in the epoch */
-    uint64_t     position;            /* of its first slot in the epoch's order */
-    bzi_place    after;               /* where a saved state goes on after this batch */
-    bzi_order    order;               /* of its epoch, because the plan may be in a later one already */
-    bzna_random  random;              /* likewise: of its epoch, as bzi_random_begin makes them */
-    void        *block;               /* memory on the host that is the library's; pinned if there is a device */
-    uint8_t    **slices;              /* where each slice of the data lies, on host or device */
-    int64_t     *targets;             /* this and the next three: one element for each slot */
+    uint64_t     position;            /* in the epoch's order */
+    bzi_place    after;               /* where a state saved after this batch goes on */
+    bzi_order    order;               /* of its epoch; the plan may be in a later one */
+    bzna_random  random;              /* of its epoch (bzi_random_begin) */
+    void        *block;               /* the library's memory on the host; pinned if there is a device */
+    uint8_t    **slices;              /* where each slice lies, on host or device */
+    int64_t     *targets;             /* this and the next three: one for each slot */
     uint64_t    *indices;
     bzna_status *status;
     bzna_error  *errors;
     bzna_drawn  *operations;          /* setup.drawn_views * BZNA_OPERATIONS_MAX for each slot */
     uint32_t    *operation_counts;    /* setup.drawn_views for each slot */
-    void        *columns[BZI_LIMIT_ALL_COLUMNS];      /* values of tensors, then bzi_slot_bytes of other fields */
-    bzi_export   exports[BZI_TENSORS_MAX];            /* given to consumers of DLPack */
-    uint64_t     device_data;         /* the library's memory on the device: the data, or what is copied to the host */
-    void        *stream;              /* the consumer's; bzna_batch_move changes it */
-    void       **written;             /* an event for each lane, recorded after its last write */
-    /* for each lane, 1: it has enqueued writes that nothing waits for yet. Until the batch is ready, only the lane's
-     * own thread uses its flag */
+    void        *columns[BZI_LIMIT_ALL_COLUMNS];      /* of tensors: values; then of bytes: bzi_slot_bytes */
+    bzi_export   exports[BZI_TENSORS_MAX];
+    uint64_t     device_data;         /* the library's memory there: the data, or what is copied to the host */
+    void        *stream;              /* the consumer's */
+    void       **written;             /* each lane's event, recorded after its last write */
+    /* for each lane, 1: nothing waits yet for writes that it has enqueued. Only the lane's own thread uses its flag
+     * until the batch is ready */
     uint8_t     *touched;
-    void        *released;            /* event on the consumer's stream, recorded by the release */
+    void        *released;            /* event on the consumer's stream, recorded at release */
     /* (L) 1: that event is recorded, and nobody has waited for it. On loan, only the thread that drops the last
      * reference sets it, without the lock */
     uint32_t     has_release;
@@ -16398,94 +16395,93 @@ typedef struct bzi_worker {
     const bzi_setup *setup;           /* the loader's */
     bzi_queues  *queues;              /* likewise */
     bzi_software software;
-    bzi_image    images[BZI_LIMIT_OUTPUTS];   /* the sample's coded pictures, one for each pick */
-    bzi_format   formats[BZI_LIMIT_OUTPUTS];  /* what their streams state */
-    bzna_picture pictures[BZI_LIMIT_OUTPUTS]; /* their descriptions, then the decoded pictures */
+    bzi_image    images[BZI_LIMIT_OUTPUTS];   /* coded, one for each pick */
+    bzi_format   formats[BZI_LIMIT_OUTPUTS];  /* as their streams state */
+    bzna_picture pictures[BZI_LIMIT_OUTPUTS]; /* described, then decoded */
     bzi_views    views;               /* of the sample at hand */
-    const bzi_container *before;      /* whose samples are like the one before, of which these are; NULL: none is */
-    const uint8_t *before_data;       /* where that one lay */
-    uint64_t     clock;               /* when it ended */
+    const bzi_container *before;      /* of the sample before, if its samples are alike; else NULL */
+    const uint8_t *before_data;       /* where that sample lay */
+    uint64_t     clock;               /* when the last piece of work ended */
     bzi_buffer   workspace;           /* of the warp on the host */
-    bzi_buffer   scratch_pixels;      /* of the passes behind it, on the host */
-    bzi_buffer   drawn;               /* the copy of a picture that the user's callback draws into */
-    bzi_lane     lane;                /* used with batches on the device */
-    void        *staging;             /* likewise: pinned memory, from which pictures are uploaded */
-    uint64_t     upload;              /* likewise: memory on the device, to which they are uploaded */
+    bzi_buffer   scratch_pixels;      /* of the passes after it, on the host */
+    bzi_buffer   drawn;               /* the copy that the user's callback draws into */
+    bzi_lane     lane;                /* with batches on the device, as what follows */
+    void        *staging;             /* pinned memory, from which pictures are uploaded */
+    uint64_t     upload;              /* memory on the device, for them */
     uint64_t     upload_bytes;        /* capacity of both */
     void        *uploaded;            /* event: staging may be written again */
 } bzi_worker;
 
-/* Which sample comes next, and where the run stands. With the loader's lock held. */
+/* Which sample comes next, and where the run stands. (L) */
 typedef struct bzi_plan {
     bzi_order     order;              /* of the epoch being planned */
     bzi_shard     shard;              /* likewise */
     uint64_t      seed;               /* of the run */
     uint64_t      epoch;              /* being planned */
-    uint64_t      end_epoch;          /* the one after the last */
-    uint64_t      next_batch;         /* number in the epoch of the batch that is planned next */
-    uint32_t      is_given;           /* 1: each epoch has a list that the caller gives */
-    bzi_place     done;               /* where the run stands after the last delivered batch */
-    bzi_sequence *lists;              /* given for epochs; those before done.epoch are of no use any more */
+    uint64_t      end_epoch;          /* after the last */
+    uint64_t      next_batch;         /* the next batch's number in the epoch */
+    uint32_t      is_given;           /* 1: the caller gives each epoch's list */
+    bzi_place     done;               /* after the last delivered batch */
+    bzi_sequence *lists;              /* of epochs; those before done.epoch are over */
 } bzi_plan;
 
-/* What the threads of a loader, the pool's engines and the consumer hand to each other, with the lock for that and for
- * the rest of what they share, (L).
- *   - An entry is in the list of its state, or in the pool's queue, or in the hands of one thread.
- *   - A batch that is not on loan is in one list: free_batches, retiring, or the consumer's pending. */
+/* What the threads of a loader, the pool's engines and the consumer hand to each other, with the lock for all that they
+ * share, (L). An entry is in the list of its state, or in the pool's queue, or in the hands of one thread. A batch that
+ * is not on loan is in one list: free_batches, retiring, or the consumer's pending. */
 struct bzi_queues {
     bzi_mutex mutex;
-    bzi_cond  wake[BZI_ROLES];        /* threads of a role that sleep */
-    uint32_t  has_locks;              /* 1: all of them were made */
-    uint32_t  sleeping[BZI_ROLES];    /* (L) threads of a role that wait */
-    uint32_t  woken[BZI_ROLES];       /* (L) 1: they were signalled, and none of them has gone on yet */
+    bzi_cond  wake[BZI_ROLES];        /* by role */
+    uint32_t  has_locks;
+    uint32_t  sleeping[BZI_ROLES];    /* (L) threads, by role */
+    uint32_t  woken[BZI_ROLES];       /* (L) 1: they were signalled, and none has gone on yet */
     const bzi_setup *setup;           /* the loader's */
-    bzi_pool  *hybrid;                /* from which workers take items, too; NULL: they do not */
+    bzi_pool  *hybrid;                /* from which workers take entries, too; NULL: they do not */
 
-    /* Who works, and how much is read ahead: immutable once the loader is open. */
-    uint32_t   sessions;              /* of the pool, that the loader can keep busy; 0: it has none */
+    /* Who works, and how much is read ahead; immutable once the loader is open. */
+    uint32_t   sessions;              /* of the pool's, as many as the loader can keep busy; 0: no pool */
     uint32_t   worker_count;
-    uint32_t   reader_count;          /* threads that only read; 0: workers read */
-    uint32_t   run_most;              /* samples of a run, at most */
-    uint32_t   ahead_samples;         /* that are read ahead */
-    uint32_t   ahead_least;           /* as many are, whatever their bytes */
-    uint64_t   ahead_bytes;           /* with at least so many samples, these bytes are enough to be read ahead */
-    uint64_t   memory_bytes;          /* that entries may have together */
+    uint32_t   reader_count;          /* 0: workers read */
+    uint32_t   run_most;              /* samples of a run */
+    uint32_t   ahead_samples;         /* at most */
+    uint32_t   ahead_least;           /* at least, whatever their bytes */
+    uint64_t   ahead_bytes;           /* that are enough, once those are read */
+    uint64_t   memory_bytes;          /* of all entries, at most */
     bzna_batch *batches;
     uint32_t   batch_count;
 
-    /* Threads: what is asked of them, and what they do. */
+    /* What is asked of threads. */
     uint32_t   quit;                  /* (L) 1: it closes */
     uint32_t   stopped;               /* (L) 1: stop was called, and no reset or restore since */
     uint32_t   paused;                /* (L) resets and restores at work */
-    uint32_t   clearing;              /* (L) 1: one of them throws away what is planned; nothing else is at work */
+    uint32_t   clearing;              /* (L) 1: one of them throws away what is planned */
     bzi_watches watches;              /* (L) of its threads */
-    bzna_error poison;                /* (L) what every call of next returns, if its status is not BZNA_OK */
-    uint64_t   alarm;                 /* (L) when a thread that reads wakes by itself; UINT64_MAX: none does */
+    bzna_error poison;                /* (L) what every call of next returns, unless BZNA_OK */
+    uint64_t   alarm;                 /* (L) when a reading thread wakes by itself; UINT64_MAX: none does */
 
     /* Samples, and batches for them. */
     bzi_plan    plan;                 /* (L) */
-    bzi_entries entries[BZI_ENTRY_STATES];      /* (L) by their state: a stack of empty ones, others by tickets */
+    bzi_entries entries[BZI_ENTRY_STATES];      /* (L) a stack of empty ones, others by tickets */
     uint64_t    tickets;              /* (L) that were given */
-    uint32_t    is_full;              /* (L) what bzi_queues_is_full has said last */
+    uint32_t    is_full;              /* (L) the last answer of bzi_queues_is_full */
     bzi_pace    pace;                 /* (L) */
-    uint64_t    held_bytes;           /* (L) of the memory of all entries */
+    uint64_t    held_bytes;           /* (L) memory of all entries */
     bzi_batches free_batches;         /* (L) that may be planned */
-    bzi_batches retiring;             /* (L) in the order of release, without the one whose readers are waited for */
+    bzi_batches retiring;             /* (L) in the order of release, without the one that is waited for */
     bzi_batches pending;              /* (L) filling or ready, in the order of delivery */
     uint32_t   waiting;               /* (L) 1: a thread is in next */
-    bzna_batch *open;                 /* (L) has slots not yet given to entries; NULL: none */
-    uint32_t    next_slot;            /* (L) of it, that is given next */
+    bzna_batch *open;                 /* (L) not all slots are given to entries; NULL: none */
+    uint32_t    next_slot;            /* (L) of it */
 
     /* Counters. */
     bzna_statistics stats;            /* (L) */
-    uint64_t        refusals[8];      /* (L) hashes of reasons, already logged, why NVDEC does not decode */
-    uint64_t        starved_ns;       /* (L) how long sessions had nothing to do, summed over sessions */
+    uint64_t        refusals[8];      /* (L) hashes of the logged reasons why NVDEC does not decode */
+    uint64_t        starved_ns;       /* (L) how long sessions had nothing to do, summed */
     uint64_t        pool_ns;          /* (L) the time up to which starved_ns counts */
-    atomic_uint    *sound;            /* a bit for each sample: NVDEC has decoded it without damage; NULL: not kept */
-    atomic_uint     changes;          /* 1: a sound sample came out damaged, so the data changes; ignore sound */
+    atomic_uint    *sound;            /* each sample's bit: NVDEC has decoded it undamaged; NULL: not kept */
+    atomic_uint     changes;          /* 1: a sound sample came out damaged, so the data changes: ignore sound */
 };
 
-/* A thread of a loader, or with pipeline.no_threads the work that such a thread would do. */
+/* A thread of a loader, or with pipeline.no_threads its work. */
 typedef struct bzi_hand {
     bzi_thread  thread;
     const bzi_setup *setup;           /* the loader's */
@@ -16493,19 +16489,19 @@ typedef struct bzi_hand {
     bzi_device *device;               /* that it uses; NULL: none */
     bzi_watch  *watch;
     uint32_t    role;                 /* BZI_ROLE_READ, WORK or RETIRE */
-    bzi_worker *worker;               /* with which it decodes; NULL: it does not */
-    const bzi_container *fields_of;   /* the container of the sample that it has read last */
-    uint32_t    fields[BZI_LIMIT_ALL_COLUMNS];        /* number of each column's field there; or BZI_NO_FIELD */
+    bzi_worker *worker;               /* NULL: it does not decode */
+    const bzi_container *fields_of;   /* the container of the last sample */
+    uint32_t    fields[BZI_LIMIT_ALL_COLUMNS];        /* each column's field there; or BZI_NO_FIELD */
 } bzi_hand;
 
 struct bzna_loader {
     bzi_setup    setup;
     bzi_queues   queues;              /* their lock is (L) */
-    atomic_int   references;          /* the owner's, and one for each batch on loan */
+    atomic_int   references;          /* the owner's, and of each batch on loan */
     bzi_entry   *entries;
     uint32_t     entry_count;
-    bzi_worker  *workers;             /* queues.worker_count of them */
-    bzi_hand    *hands;               /* workers, readers, and then one for batches that are retiring */
+    bzi_worker  *workers;
+    bzi_hand    *hands;               /* of workers, of readers, then for retiring batches */
 };
 
 
@@ -16514,13 +16510,13 @@ struct bzna_loader {
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
-/* Returns the offset of a view of a slot in a batch's data: in an output, all slots of the first view come first. */
+/* In an output, all slots of the first view come first. */
 static uint64_t bzi_view_at(const bzi_view *view, uint32_t slots, uint32_t slot)
 {
     return view->output->offset + ((uint64_t)view->number * slots + slot) * view->output->picture_bytes;
 }
 
-/* A batch with several slices has one view. */
+/* With several slices, batches have one view. */
 static uint8_t *bzi_batch_slot(const bzna_batch *batch, const bzi_view *view, uint32_t slot)
 {
     const uint32_t each = batch->setup->slice_slots;
@@ -16540,7 +16536,7 @@ static uint32_t bzi_setup_find_tensor(const bzi_setup *setup, const char *name)
     return number;
 }
 
-/* Types of numbers, by BZNA_DTYPE_..., as DLPack describes them. */
+/* By BZNA_DTYPE_..., as DLPack describes them. */
 static const struct {
     uint8_t code;                     /* 0 kDLInt, 1 kDLUInt, 2 kDLFloat, 4 kDLBfloat */
     uint8_t bytes;
@@ -16550,7 +16546,7 @@ static const struct {
     [BZNA_DTYPE_UINT64] = { 1, 8 },
 };
 
-/* Adds a tensor. Fails if another one has its name. shape: of a slot, before the dimension that then counts slots. */
+/* Adds a tensor with a name of its own. shape: of a slot, without the dimension that counts slots. */
 static bzna_status bzi_setup_add_tensor(bzi_setup *setup, const char *name, uint32_t dtype, const int64_t *shape,
                                         uint32_t dimensions, uint32_t axis, bzna_error *err)
 {
@@ -16601,7 +16597,6 @@ static void bzi_tensor_describe(const bzi_tensor *tensor, uint64_t slots, bzna_t
     out->bytes *= slots;
 }
 
-/* Describes one tensor of a batch, with its data. */
 static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tensor *out)
 {
     void *const data[BZI_TENSORS] = { NULL, batch->targets, batch->indices, batch->status };
@@ -16613,12 +16608,11 @@ static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tens
                                        batch->columns[number - BZI_TENSORS];
 }
 
-/* Returns 1 in a child process of the one that opened the loader: threads are not there, and one of them may have held
- * the lock. */
+/* Returns 1 in a forked child: it has no threads, and one of the parent's may have held the lock. */
 static int bzi_loader_forked(const bzna_loader *loader) { return loader->setup.process != bzi_os_process(); }
 
-/* Returns 1 if NVDEC decodes a JPEG. This depends only on the file and on what was known at open, not on how busy a
- * decoder is, so that every run gives the same pixels. */
+/* Returns 1 if NVDEC decodes a JPEG. It depends on the file and on what was known at open, not on who is busy, so that
+ * every run gives the same pixels. */
 static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const bzi_format *format)
 {
     const bzna_codec_info *limits = &setup->jpeg;
@@ -16634,13 +16628,13 @@ static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const
  *
  * The table of entries, and what follows from their states. */
 
-/* Returns 1 if stop, pause or quit was requested: no thread takes an item. (L) */
+/* Returns 1 if no thread is to take an entry. (L) */
 static int bzi_queues_interrupted(const bzi_queues *queues)
 {
     return queues->quit || queues->paused || queues->stopped;
 }
 
-/* Brings starved_ns up to date, before an entry goes to the pool or leaves it. (L) */
+/* Brings starved_ns up to date, before an entry enters or leaves the pool. (L) */
 static void bzi_queues_count_starved(bzi_queues *queues)
 {
     const uint32_t in_pool = queues->entries[BZI_ENTRY_POOL].count;
@@ -16651,7 +16645,7 @@ static void bzi_queues_count_starved(bzi_queues *queues)
     queues->pool_ns = now;
 }
 
-/* Ends a loader that cannot go on. Every call of next returns the first such error. (L) */
+/* Ends a loader. Every call of next returns the first such error. (L) */
 static void bzi_queues_break(bzi_queues *queues, const bzna_error *err)
 {
     if (queues->poison.status == BZNA_OK)
@@ -16660,7 +16654,7 @@ static void bzi_queues_break(bzi_queues *queues, const bzna_error *err)
 
 /* --- Entries --- */
 
-/* Puts an entry behind another one of a list; before: NULL: it becomes the first. */
+/* before: NULL: the entry becomes the first. */
 static void bzi_entries_add(bzi_entries *list, bzi_entry *entry, bzi_entry *before)
 {
     bzi_entry *next = before ? before->next : list->first;
@@ -16710,8 +16704,7 @@ static void bzi_entry_move(bzi_entry *entry, uint32_t state)
     to->memory += entry->bytes.capacity;
 }
 
-/* Ends so many slots of an entry. After the last one, those that are to be read again are planned; without any, the
- * entry is empty. (L) */
+/* Ends so many slots of an entry. After the last, it is planned for those to be read again, or else empty. (L) */
 static void bzi_entry_leave(bzi_entry *entry, uint32_t slots)
 {
     entry->left -= slots;
@@ -16722,16 +16715,16 @@ static void bzi_entry_leave(bzi_entry *entry, uint32_t slots)
     bzi_entry_move(entry, entry->left ? BZI_ENTRY_PLANNED : BZI_ENTRY_EMPTY);
 }
 
-/* Returns the new moving average of a value for one sample, after a run of `count` samples with that sum, which has a
- * weight of one quarter. It is never 0, which means that nothing was measured. */
+/* Returns the moving average for one sample, in which a run's average has a weight of one quarter. It is never 0, which
+ * means that nothing was measured. */
 static uint64_t bzi_pace_mean(uint64_t mean, uint64_t sum, uint32_t count)
 {
     const uint64_t now = sum / count + 1;
     return mean ? (3 * mean + now) / 4 : now;
 }
 
-/* Returns how many samples the next run has: about BZI_RUN_BYTES, or BZI_RUN_NS of reading or work, whichever is less.
- * That is enough to wake a thread for, and leaves work for others. It is 1 until the times were measured. */
+/* Returns how many samples the next run has: BZI_RUN_BYTES, or BZI_RUN_NS of reading or work, whichever is less, are
+ * enough to wake a thread for, and leave work for others. It is 1 until the times were measured. */
 static uint32_t bzi_queues_run_length(const bzi_queues *queues)
 {
     const bzi_pace *pace = &queues->pace;
@@ -16742,8 +16735,8 @@ static uint32_t bzi_queues_run_length(const bzi_queues *queues)
     return (uint32_t)bzi_min(queues->run_most, 1 + bzi_min(BZI_RUN_BYTES / (pace->bytes + 1), BZI_RUN_NS / longer));
 }
 
-/* Returns 1 if enough waits for workers, so that no more should be read ahead. That then stays so until half of it is
- * gone: readers find much to do when they are woken. (L) */
+/* Returns 1 if enough waits for workers to stop reading ahead. That then stays so until half of it is gone, so that
+ * woken readers find much to do. (L) */
 static int bzi_queues_is_full(bzi_queues *queues)
 {
     const bzi_entries *full = &queues->entries[BZI_ENTRY_FULL];
@@ -16754,7 +16747,6 @@ static int bzi_queues_is_full(bzi_queues *queues)
     return queues->is_full != 0;
 }
 
-/* Returns how many batches are in a state. */
 static uint32_t bzi_queues_count(const bzi_queues *queues, uint32_t state)
 {
     uint32_t count = 0;
@@ -16774,9 +16766,9 @@ static const bzi_entry *bzi_queues_first_short(const bzi_queues *queues)
     return entry;
 }
 
-/* Returns the first planned entry that can be read now, or NULL, with the time when one can be read, UINT64_MAX if none
- * is known. One that waits for memory has it if that fits under the common ceiling once entries that are empty or
- * planned have none. (L) */
+/* Returns the first planned entry that can be read now, or NULL with the time when one can, UINT64_MAX if that is not
+ * known. Memory that one waits for is there if it fits under the ceiling once empty and planned entries have none.
+ * (L) */
 static bzi_entry *bzi_queues_find_planned(const bzi_queues *queues, uint64_t *when)
 {
     const bzi_entries *planned = &queues->entries[BZI_ENTRY_PLANNED];
@@ -16802,7 +16794,6 @@ static bzi_entry *bzi_queues_find_planned(const bzi_queues *queues, uint64_t *wh
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room but bzi_entry_plan are called with the loader's lock held. */
 
-/* Appends a batch to a list, in a state. */
 static void bzi_batches_add(bzi_batches *list, bzna_batch *batch, uint32_t state)
 {
     *(list->last ? &list->last->next : &list->first) = batch;
@@ -16821,15 +16812,15 @@ static bzna_batch *bzi_batches_take(bzi_batches *list)
     return batch;
 }
 
-/* The plan may take the batch again. It is new or on loan, and nothing on the device reads it; or retiring, and nothing
- * reads it any more; or filling or ready, and a reset discards what is planned. */
+/* The plan may take the batch again: it is new or was on loan or retiring, and nothing on the device reads it any more,
+ * or a reset discards what is planned. */
 static void bzi_batch_to_free(bzna_batch *batch)
 {
     bzi_batches_add(&batch->queues->free_batches, batch, BZI_BATCH_FREE);
     batch->has_release = 0;
 }
 
-/* From ready: the batch is the consumer's, and refers to the loader. A state that is saved now continues after it. */
+/* From ready. A loaned batch refers to the loader. A state that is saved now continues after it. */
 static void bzi_batch_to_loan(bzna_batch *batch)
 {
     batch->state = BZI_BATCH_ON_LOAN;
@@ -16839,8 +16830,7 @@ static void bzi_batch_to_loan(bzna_batch *batch)
     batch->queues->plan.done = batch->after;
 }
 
-/* From on loan: the batch was released, but GPU work may still read it. From new: work on the consumer's stream may
- * still use its memory. A thread waits for that work. */
+/* From on loan, or new: GPU work on the consumer's stream may still use its memory, and a thread waits for that. */
 static void bzi_batch_to_retiring(bzna_batch *batch)
 {
     bzi_batches_add(&batch->queues->retiring, batch, BZI_BATCH_RETIRING);
@@ -16857,7 +16847,7 @@ static void bzi_plan_epoch(bzi_plan *plan, uint64_t epoch, uint64_t start)
     plan->order.list = NULL;
 }
 
-/* Returns the list that was given for an epoch, or NULL. */
+/* Returns the epoch's given list, or NULL. */
 static const bzi_sequence *bzi_plan_find_list(const bzi_plan *plan, uint64_t epoch)
 {
     const bzi_sequence *list = plan->lists;
@@ -16867,7 +16857,7 @@ static const bzi_sequence *bzi_plan_find_list(const bzi_plan *plan, uint64_t epo
     return list;
 }
 
-/* Makes a list the order of what a shard shares. Pre: `start` is where a batch of the list begins. */
+/* Pre: a batch of the list begins at shard->start. */
 static void bzi_plan_share_list(bzi_shard *shard, const bzi_sequence *list)
 {
     shard->count = list->count;
@@ -16876,7 +16866,7 @@ static void bzi_plan_share_list(bzi_shard *shard, const bzi_sequence *list)
     shard->first = bzi_search_above(list->ends, list->batch_count, sizeof *list->ends, shard->start);
 }
 
-/* Finds the list of the epoch being planned, if the caller gives those. Returns 0 if it was not given yet. */
+/* Returns 0 if the epoch being planned waits for its list. */
 static int bzi_plan_list(bzi_plan *plan)
 {
     bzi_order *order = &plan->order;
@@ -16893,8 +16883,8 @@ static int bzi_plan_list(bzi_plan *plan)
     return 1;
 }
 
-/* Moves past epochs that have no batch left. Returns 0 if none has, or if the next one waits for its list. Only the
- * first epoch can be empty, because a plan or a list without batches is refused. */
+/* Moves past epochs without a batch left. Returns 0 if none has one, or the next waits for its list. Only the first
+ * epoch can be empty, because a plan or a list without batches is refused. */
 static int bzi_plan_has_batch(bzi_plan *plan)
 {
     while (plan->epoch < plan->end_epoch && bzi_plan_list(plan) &&
@@ -16903,14 +16893,14 @@ static int bzi_plan_has_batch(bzi_plan *plan)
     return plan->epoch < plan->end_epoch && bzi_plan_list(plan);
 }
 
-/* Returns 1 if slots can be given to an entry: the plan has more batches, one is free, and it will be delivered. */
+/* Returns 1 if slots can be given to an entry: a batch is open, or planned, free and to be delivered. */
 static int bzi_plan_can_go_on(bzi_queues *queues)
 {
     return queues->open ||
            (queues->poison.status == BZNA_OK && bzi_plan_has_batch(&queues->plan) && queues->free_batches.first);
 }
 
-/* Opens the next batch of the plan. Pre: bzi_plan_can_go_on, and no batch is open. */
+/* Opens the next batch. Pre: bzi_plan_can_go_on, and none is open. */
 static void bzi_plan_batch(bzi_queues *queues)
 {
     bzi_plan *plan = &queues->plan;
@@ -16945,7 +16935,7 @@ static void bzi_plan_batch(bzi_queues *queues)
     queues->next_slot = 0;
 }
 
-/* Finds the sample at the item's position, and clears what an earlier one has left. */
+/* Finds the sample at the item's position, and clears what an earlier one left. */
 static void bzi_plan_sample(bzi_item *item)
 {
     item->index = bzi_order_at(&item->batch->order, item->position);
@@ -16958,7 +16948,7 @@ static void bzi_plan_sample(bzi_item *item)
     item->batch->indices[item->slot] = item->index;
 }
 
-/* Locates an item's sample. Returns 1 if it lies in a file, and may be read. */
+/* Returns 1 if the item's sample lies in a file, and may be read. */
 static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
 {
     bzna_error ignored;
@@ -16968,7 +16958,6 @@ static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
            extent->size <= item->container->max_bytes;
 }
 
-/* Finds one of the coded pictures in an item's bytes. */
 static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_image *image,
                                   bzna_error *err)
 {
@@ -16977,7 +16966,7 @@ static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_ima
     return bzi_container_image(item->container, &sample, &item->setup->picks[number], image, err);
 }
 
-/* Returns 1 if nothing but NVDEC decodes a picture of an item that was read. */
+/* Returns 1 if nothing but NVDEC decodes the picture. */
 static int bzi_item_lacks_decoder(const bzi_item *item)
 {
     bzi_image image;
@@ -16989,11 +16978,11 @@ static int bzi_item_lacks_decoder(const bzi_item *item)
            bzi_codec_has_library(bzi_codec_of(&image.coded), &ignored) != BZNA_OK;
 }
 
-/* Returns the first of an entry's items. The others follow it. */
+/* The first of an entry's items. The others follow it. */
 static bzi_item *bzi_entry_items(const bzi_entry *entry) { return &entry->batch->items[entry->slot]; }
 
-/* Gives the next slots of a batch, at most so many, to an empty entry, and returns it; NULL if there is nothing to plan
- * now. Pre: an entry is empty. */
+/* Gives the next slots of a batch, at most so many, to an empty entry. Returns NULL if there is nothing to plan now.
+ * Pre: an entry is empty. */
 static bzi_entry *bzi_plan_run(bzi_queues *queues, uint32_t most)
 {
     bzi_entry *entry = queues->entries[BZI_ENTRY_EMPTY].first;
@@ -17016,7 +17005,7 @@ static bzi_entry *bzi_plan_run(bzi_queues *queues, uint32_t most)
     return entry;
 }
 
-/* Finds the samples of a new entry. Without the lock: a batch's order stays as it is until the batch is filled. */
+/* Finds the samples of a new entry. Without the lock: the order of a batch stays until it is filled. */
 static void bzi_entry_plan(bzi_entry *entry)
 {
     const bzna_batch *batch = entry->batch;
@@ -17037,10 +17026,10 @@ static void bzi_entry_plan(bzi_entry *entry)
 
 /* --- The pool's queue --- */
 
-/* Looks after threads, unless somebody has within the last BZI_LOOK_NS. If BZI_LOOKS looks in a row see one in the same
- * call of the driver, the device hangs: no more calls are made, and threads end, but those in a call are left alone.
- * Returns 1 if so. With the lock of the watches held.
- *   closes   1: the threads are to end. A patient one that does not is left alone, too, and the device goes on */
+/* Looks after threads, at most once in BZI_LOOK_NS. If BZI_LOOKS looks in a row see one in the same call of the driver,
+ * the device hangs: no more calls are made, and threads end, but for those in a call, which are left alone. Returns 1
+ * if it hangs. closes: 1: the threads are to end, and a patient one that does not is left alone, too, without giving up
+ * the device. With the lock of the watches held. */
 static int bzi_watches_look(bzi_watches *watches, bzi_device *device, int closes)
 {
     const int hung = bzi_device_is_hung(device);
@@ -17067,7 +17056,7 @@ static int bzi_watches_look(bzi_watches *watches, bzi_device *device, int closes
     return bzi_device_is_hung(device);
 }
 
-/* Looks after the engines. Returns 1 if the device hangs. *over: 1 if no engine touches an entry any more. */
+/* Returns 1 if the device hangs. *over: 1 if no engine touches an entry any more. */
 static int bzi_pool_look(bzi_pool *pool, int *over)
 {
     int hangs;
@@ -17081,8 +17070,8 @@ static int bzi_pool_look(bzi_pool *pool, int *over)
     return hangs;
 }
 
-/* Queues an item's entry, which has no other, for the engines: last, or first if a worker gives it back. Returns 0 if
- * no engine is left. (L) */
+/* Queues the entry of an item, its only one, for the engines: last, or first if a worker gives it back. Returns 0 if no
+ * engine is left. (L) */
 static int bzi_pool_submit(bzi_pool *pool, const bzi_item *item)
 {
     bzi_entry *entry = item->entry;
@@ -17101,8 +17090,8 @@ static int bzi_pool_submit(bzi_pool *pool, const bzi_item *item)
     return alive;
 }
 
-/* Finds an entry of a loader that a worker may take from the engines: behind as many as those can begin, one for each,
- * or else the last one before. Returns NULL if no more wait than engines can begin. take: 1: out of the queue. (L) */
+/* Finds an entry that a worker may take from the engines: the first after as many as those can begin, one for each, or
+ * else the last one before. Returns NULL if no more wait. take: 1: out of the queue. (L) */
 static bzi_entry *bzi_pool_share(bzi_pool *pool, const bzi_queues *queues, int take)
 {
     bzi_entry *found = NULL, *entry;
@@ -17119,7 +17108,7 @@ static bzi_entry *bzi_pool_share(bzi_pool *pool, const bzi_queues *queues, int t
     return found;
 }
 
-/* Takes a loader's entries out of the queue, and empties them. (L) */
+/* Takes a loader's entries out of the queue. (L) */
 static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
 {
     if (!pool)
@@ -17147,7 +17136,7 @@ static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
  * lock is free, for each role with bzi_can: a thread of it was signalled and has not gone on yet, or none sleeps. One
  * that goes on and takes a job gives back the lock, and so signals the next if there is more to do. */
 
-/* Takes the lock. If another thread holds it, counts the wait for bzna_statistics. */
+/* Takes the lock, and counts a wait for it. */
 static void bzi_queues_lock(bzi_queues *queues)
 {
     uint64_t start;
@@ -17161,8 +17150,8 @@ static void bzi_queues_lock(bzi_queues *queues)
     queues->stats.lock_wait_ns += bzi_os_now_ns() - start;
 }
 
-/* Returns 1 if a planned entry, *entry, can be read, or slots can be given to one, *entry NULL, whose samples are not
- * too far ahead. *when: when one can be read, if only that time is to come; else UINT64_MAX. */
+/* Returns 1 if a planned entry, *entry, can be read, or a new one, *entry NULL, that is not too far ahead. *when: when
+ * one can be read, if only that time is to come; else UINT64_MAX. */
 static int bzi_can_read(bzi_queues *queues, bzi_entry **entry, uint64_t *when)
 {
     *entry = NULL;
@@ -17174,14 +17163,12 @@ static int bzi_can_read(bzi_queues *queues, bzi_entry **entry, uint64_t *when)
                       bzi_plan_can_go_on(queues) && !bzi_queues_first_short(queues));
 }
 
-/* Returns 1 if a batch is retiring, and may be waited for. */
 static int bzi_can_retire(const bzi_queues *queues)
 {
     return queues->retiring.first && queues->poison.status == BZNA_OK;
 }
 
-/* Returns 1 if one more reader is of use. One is enough for samples that are read faster than a thread wakes, unless
- * workers have nothing to do. */
+/* One reader is enough for samples that are read faster than a thread wakes, unless workers have nothing to do. */
 static int bzi_can_read_more(const bzi_queues *queues)
 {
     const bzi_entries *entries = queues->entries;
@@ -17191,11 +17178,9 @@ static int bzi_can_read_more(const bzi_queues *queues)
            (!entries[BZI_ENTRY_FULL].count && entries[BZI_ENTRY_TAKEN].count < queues->worker_count);
 }
 
-/* What the thread in next gets. */
 enum { BZI_NEXT_NOTHING, BZI_NEXT_STOP, BZI_NEXT_ERROR, BZI_NEXT_BATCH, BZI_NEXT_END, BZI_NEXT_ALL_ON_LOAN };
 
-/* Returns what the thread in next has to expect, NOTHING if it must wait. END: no batch is left, or the next epoch has
- * no list. */
+/* Returns what the thread in next gets; NOTHING: it must wait; END: no batch is left, or the next epoch has no list. */
 static uint32_t bzi_can_deliver(bzi_queues *queues)
 {
     const bzna_batch *head = queues->pending.first;
@@ -17213,15 +17198,14 @@ static uint32_t bzi_can_deliver(bzi_queues *queues)
     return bzi_queues_count(queues, BZI_BATCH_ON_LOAN) == queues->batch_count ? BZI_NEXT_ALL_ON_LOAN : BZI_NEXT_NOTHING;
 }
 
-/* Returns 1 if a worker may take an entry from the engines. Engines and other loaders change the pool's queue without
- * this loader's lock: only speed hangs on this. */
+/* Returns 1 if a worker may take an entry from the engines, who change the pool's queue without this loader's lock, as
+ * do other loaders: only speed depends on this. */
 static int bzi_can_share(const bzi_queues *queues)
 {
     return queues->hybrid && queues->waiting && !bzi_queues_interrupted(queues) &&
            !bzi_queues_count(queues, BZI_BATCH_READY) && bzi_pool_share(queues->hybrid, queues, 0);
 }
 
-/* Returns 1 if there is what threads of the role wait for. */
 static int bzi_can(bzi_queues *queues, uint32_t role)
 {
     const bzi_entries *entries = queues->entries;
@@ -17240,7 +17224,7 @@ static int bzi_can(bzi_queues *queues, uint32_t role)
                bzi_can_share(queues);
     case BZI_ROLE_DONE:
         return bzi_can_deliver(queues) != BZI_NEXT_NOTHING;
-    case BZI_ROLE_CONTROL:                                  /* entries in hands will be given back, but for lost ones */
+    case BZI_ROLE_CONTROL:                                  /* taken entries come back, but for lost ones */
         return active == queues->watches.lost && !queues->clearing &&
                (!queues->quit || (!queues->waiting && queues->watches.gone == queues->watches.count));
     default:
@@ -17248,7 +17232,7 @@ static int bzi_can(bzi_queues *queues, uint32_t role)
     }
 }
 
-/* Wakes a thread of each role that can go on, or all of the roles whose threads wait for unlike things. */
+/* Wakes a thread of each role that can go on, or all if each waits for something of its own. */
 static void bzi_queues_signal(bzi_queues *queues)
 {
     for (uint32_t role = 0; role < BZI_ROLES; role++) {
@@ -17259,15 +17243,14 @@ static void bzi_queues_signal(bzi_queues *queues)
     }
 }
 
-/* Gives back the lock. */
 static void bzi_queues_unlock(bzi_queues *queues)
 {
     bzi_queues_signal(queues);
     bzi_os_unlock(&queues->mutex);
 }
 
-/* Waits until there is perhaps something for the role: the caller looks again. Returns 1 if the deadline, on the clock
- * of bzi_os_now_ns or UINT64_MAX, has passed. (L), but not during the wait. */
+/* Waits until there is perhaps something for the role: the caller looks again. deadline_ns: on the clock of
+ * bzi_os_now_ns; UINT64_MAX: none. Returns 1 if it has passed. (L), but not during the wait. */
 static int bzi_queues_sleep(bzi_queues *queues, uint32_t role, uint64_t deadline_ns)
 {
     int expired = 0;
@@ -17283,8 +17266,8 @@ static int bzi_queues_sleep(bzi_queues *queues, uint32_t role, uint64_t deadline
     return expired;
 }
 
-/* Looks after a loader's threads and engines. If the device hangs, ends the loader. Returns 1 if no engine touches an
- * entry any more. (L) */
+/* Looks after threads and engines. Ends the loader if the device hangs. Returns 1 if no engine touches an entry any
+ * more. (L) */
 static int bzi_queues_look(bzi_queues *queues)
 {
     const bzi_setup *setup = queues->setup;
@@ -17302,7 +17285,7 @@ static int bzi_queues_look(bzi_queues *queues)
     return over;
 }
 
-/* Waits as bzi_queues_sleep does, but until a look is due at most. */
+/* Waits as bzi_queues_sleep does, but at most until a look is due. */
 static int bzi_queues_sleep_for(bzi_queues *queues, uint32_t role, uint64_t deadline_ns)
 {
     const uint64_t look_ns = queues->setup->device ? bzi_os_now_ns() + BZI_LOOK_NS : UINT64_MAX;
@@ -17310,8 +17293,8 @@ static int bzi_queues_sleep_for(bzi_queues *queues, uint32_t role, uint64_t dead
     return bzi_queues_sleep(queues, role, bzi_min(deadline_ns, look_ns)) && deadline_ns <= look_ns;
 }
 
-/* Takes back what engines have not begun, and waits until no thread has an entry. Those of an engine that hangs never
- * come back. (L), but not during the wait. */
+/* Takes back what engines have not begun, and waits until no thread has an entry, but for engines that hang. (L), but
+ * not during the wait. */
 static void bzi_queues_settle(bzi_queues *queues)
 {
     bzi_pool_withdraw(queues->setup->pool, queues);
@@ -17332,8 +17315,8 @@ static void bzi_queues_settle(bzi_queues *queues)
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
  * epoch is then in any thread's hands, or until a reset or restore, which wait until none is. */
 
-/* Finds out if an index stands there twice, by a bit for each sample; *repeats is 1 if the data set is too large for
- * that. Pre: indices are below the number of samples. */
+/* Finds out if an index stands there twice, by a bit for each sample; *repeats is 1, too, if the data set is too large
+ * for that. Pre: indices are below the number of samples. */
 static bzna_status bzi_indices_repeat(const bzi_setup *setup, const uint64_t *indices, uint64_t count,
                                       uint32_t *repeats, bzna_error *err)
 {
@@ -17356,7 +17339,6 @@ static bzna_status bzi_indices_repeat(const bzi_setup *setup, const uint64_t *in
     return BZNA_OK;
 }
 
-/* Frees lists that the loader no longer has. */
 static void bzi_sequence_free_all(const bzi_memory *memory, bzi_sequence *list)
 {
     while (list) {
@@ -17375,7 +17357,7 @@ typedef struct bzi_given {
     uint64_t        batch_count;      /* of sizes */
 } bzi_given;
 
-/* Returns the samples of an epoch, or 0 if its list is given. */
+/* Returns the samples of an epoch; 0: its list is given. */
 static uint64_t bzi_setup_samples(const bzi_setup *setup)
 {
     const bzna_loader_order *order = &setup->config.order;
@@ -17383,7 +17365,7 @@ static uint64_t bzi_setup_samples(const bzi_setup *setup)
     return order->kind == BZNA_ORDER_GIVEN ? 0 : order->index_count ? order->index_count : setup->dataset->count;
 }
 
-/* Returns what this rank has of an epoch. list: NULL for orders that are not given. */
+/* Returns this rank's part of an epoch. list: NULL for orders that are not given. */
 static bzi_shard bzi_setup_share(const bzi_setup *setup, const bzi_sequence *list)
 {
     const bzna_loader_config *c = &setup->config;
@@ -17437,8 +17419,8 @@ static bzna_status bzi_sequence_fill(const bzi_setup *setup, bzi_sequence *list,
     return BZNA_OK;
 }
 
-/* Checks that a list may become that of its epoch: inside it, a restored loader takes only the list of the saved run.
- * (L) */
+/* Checks that an epoch may get a list. A restored loader takes only the saved run's list for the epoch that it is
+ * inside. (L) */
 static bzna_status bzi_plan_check_list(const bzi_plan *plan, const bzi_sequence *list, bzna_error *err)
 {
     const unsigned long long epoch = list->epoch;
@@ -17465,7 +17447,7 @@ static bzna_status bzi_plan_check_list(const bzi_plan *plan, const bzi_sequence 
     return BZNA_OK;
 }
 
-/* Takes the lists of earlier epochs out of the plan, and returns them. (L) */
+/* Takes the lists of earlier epochs out of the plan. (L) */
 static bzi_sequence *bzi_plan_take_lists(bzi_plan *plan, uint64_t epoch)
 {
     bzi_sequence **link = &plan->lists, *taken = NULL, *list;
@@ -17482,8 +17464,7 @@ static bzi_sequence *bzi_plan_take_lists(bzi_plan *plan, uint64_t epoch)
     return taken;
 }
 
-/* Plans from a place on, without lists, and returns those that it had. seed: NULL leaves it as it is. (L), while no
- * batch is planned. */
+/* Plans from a place on, and returns the lists that it had. seed: NULL: as it is. (L), while no batch is planned. */
 static bzi_sequence *bzi_plan_from(bzi_plan *plan, const uint64_t *seed, const bzi_place *place,
                                           uint64_t end_epoch)
 {
@@ -17527,8 +17508,8 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
     return status;
 }
 
-/* Counts what this rank has of a whole epoch: with lists, of the one under way, or nothing without its list. Lists may
- * be freed as soon as the lock is free. */
+/* Counts what this rank has of a whole epoch: with lists, of the one under way, or 0 without its list. Lists may be
+ * freed as soon as the lock is free. */
 static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *batches)
 {
     const bzi_plan *plan = &loader->queues.plan;
@@ -17553,8 +17534,8 @@ static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *b
 
 /* --- Opening: which fields --- */
 
-/* Reads an entry "name=field:length" of a list. Without a field it is the name; without a length that is 0. Returns 0
- * if the entry is no valid one. */
+/* Reads an entry "name=field:length" of a list. The field is the name by default, the length 0. Returns 0 if the entry
+ * is no valid one. */
 static int bzi_column_parse(bzi_span entry, bzi_column *column)
 {
     uint64_t length = 0;
@@ -17574,8 +17555,8 @@ static int bzi_column_parse(bzi_span entry, bzi_column *column)
     return 1;
 }
 
-/* Completes a column by the field that it names. A vector without a length has that of the first sample of the part
- * with the field. */
+/* Completes a column by its field. A vector without a length has that of the first sample of the first part with the
+ * field. */
 static bzna_status bzi_column_find(const bzna_dataset *dataset, bzi_column *column, int is_tensor, bzna_error *err)
 {
     const bzi_part *part = dataset->parts, *const end = part + dataset->part_count;
@@ -17607,7 +17588,6 @@ static bzna_status bzi_column_find(const bzna_dataset *dataset, bzi_column *colu
     return BZNA_OK;
 }
 
-/* Makes the columns of one of the two lists of names. */
 static bzna_status bzi_setup_list_columns(bzi_setup *setup, const char *list, int is_tensor, bzna_error *err)
 {
     const char *const setting = is_tensor ? "loader_config.fields.tensors" : "loader_config.fields.bytes";
@@ -17648,7 +17628,6 @@ static bzna_status bzi_setup_list_columns(bzi_setup *setup, const char *list, in
 
 /* --- Opening: tensors that the program makes --- */
 
-/* Checks the description of a tensor that the program makes. */
 static bzna_status bzi_made_check(const bzna_made *made, bzna_error *err)
 {
     const size_t name = made->name ? strlen(made->name) : 0;
@@ -17673,7 +17652,7 @@ static bzna_status bzi_made_check(const bzna_made *made, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Adds a tensor of the program's or of the geometry. where: the setting that asks for it. */
+/* where: the setting that asks for it. */
 static bzna_status bzi_setup_add_made(bzi_setup *setup, const bzna_made *made, const char *where, bzna_error *err)
 {
     if (bzi_made_check(made, err) != BZNA_OK ||
@@ -17684,7 +17663,7 @@ static bzna_status bzi_setup_add_made(bzi_setup *setup, const bzna_made *made, c
     return BZNA_OK;
 }
 
-/* Adds the tensors that the program makes, and that of the geometry. */
+/* Adds the tensors that the program makes, and the geometry's. */
 static bzna_status bzi_setup_make_made(bzi_setup *setup, bzna_error *err)
 {
     const bzna_loader_fields *fields = &setup->config.fields;
@@ -17710,13 +17689,13 @@ static bzi_slot_bytes *bzi_batch_bytes(const bzna_batch *batch, uint32_t column,
     return (bzi_slot_bytes *)batch->columns[column] + slot;
 }
 
-/* Returns where the value of an item's sample lies in the tensor of a column. */
+/* Returns where an item's value lies in the tensor of a column. */
 static uint8_t *bzi_item_value(const bzi_item *item, uint32_t column)
 {
     return (uint8_t *)item->batch->columns[column] + item->slot * item->setup->tensors[BZI_TENSORS + column].one.bytes;
 }
 
-/* Makes the value of an item's slot absent, from a byte of it on: integers are -1, vectors NaN. */
+/* Makes an item's value absent, from a byte of it on: integers are -1, vectors NaN. */
 static void bzi_item_clear_value(const bzi_item *item, uint32_t column, uint64_t from)
 {
     const bzna_tensor *tensor = &item->setup->tensors[BZI_TENSORS + column].one;
@@ -17731,7 +17710,7 @@ static void bzi_item_clear_value(const bzi_item *item, uint32_t column, uint64_t
         memset(at + from, clear && tensor->dtype != BZNA_DTYPE_UINT8 ? 0xff : 0, (size_t)(tensor->bytes - from));
 }
 
-/* Makes the fields of an item's slot absent, from one of them up to another. */
+/* Makes an item's fields from one of them up to another absent. */
 static void bzi_item_clear_fields(const bzi_item *item, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++)
@@ -17741,7 +17720,6 @@ static void bzi_item_clear_fields(const bzi_item *item, uint32_t from, uint32_t 
             bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
 }
 
-/* Writes a number or a vector. NaN follow a shorter vector. */
 static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
                                        bzna_error *err)
 {
@@ -17760,8 +17738,8 @@ static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *s
     return BZNA_OK;
 }
 
-/* Gets the bytes of a field by its number, as many as there is room for; value->size is that of all. A picture is a
- * stream of its own, and is asked for by its name. */
+/* Gets as many bytes of a field as there is room for; value->size is that of all. A picture is a stream of its own, and
+ * is asked for by its name. */
 static bzna_status bzi_item_get_bytes(const bzi_item *item, const bzi_sample *sample, uint32_t number,
                                       const char *name, bzi_value *value, bzna_error *err)
 {
@@ -17778,7 +17756,7 @@ static bzna_status bzi_item_get_bytes(const bzi_item *item, const bzi_sample *sa
     return bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err);
 }
 
-/* Writes the bytes of a field and a NUL, so that text is a string, into the slot's memory, which grows. */
+/* Writes the bytes of a field and a NUL, which makes text a string, into the slot's memory, which grows. */
 static bzna_status bzi_item_put_bytes(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
                                       bzna_error *err)
 {
@@ -17825,8 +17803,8 @@ static bzna_status bzi_item_put_field(const bzi_item *item, const bzi_sample *sa
     return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples", field->name);
 }
 
-/* Writes the fields of a sample into its slot. They are looked up by name, unless the sample before was of the same
- * container. */
+/* Writes the fields of a sample into its slot. They are looked up by name unless the thread's last sample was of the
+ * same container. */
 static bzna_status bzi_item_fields(bzi_hand *hand, const bzi_item *item, const bzi_sample *sample, bzna_error *err)
 {
     const bzi_setup *setup = hand->setup;
@@ -17847,7 +17825,7 @@ static bzna_status bzi_item_fields(bzi_hand *hand, const bzi_item *item, const b
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
 
-/* Returns the random numbers of one operation on a view: others for a sample that comes again in an epoch. */
+/* A sample that comes again in an epoch has other random numbers. */
 static bzna_random bzi_item_random(const bzi_item *item, uint32_t operation, uint32_t view)
 {
     bzna_random random = item->batch->random;
@@ -17857,8 +17835,7 @@ static bzna_random bzi_item_random(const bzi_item *item, uint32_t operation, uin
     return random;
 }
 
-/* Inverts a homography. Returns 0 if it has no inverse, or if rounding alone may have made its determinant, a sum of
- * six terms. */
+/* Returns 0 if a homography has no inverse, or rounding alone may have made its determinant, a sum of six terms. */
 static int bzi_homography_invert(const double h[9], double inverse[9])
 {
     double determinant = 0, size = 0;
@@ -17880,7 +17857,7 @@ static int bzi_homography_invert(const double h[9], double inverse[9])
     return finite && fabs(determinant) > 4 * DBL_EPSILON * size;
 }
 
-/* Returns what callbacks are told about a view, or about a picture whose first view it is. */
+/* What callbacks are told about a view, or about a picture whose first view it is. */
 static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_view *view, const bzna_picture *picture)
 {
     const bzi_output *output = view->output;
@@ -17902,7 +17879,7 @@ static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_view *view
     };
 }
 
-/* Lets the user's callback change a view's transform. Returns E_CALLBACK if it fails, or makes an invalid one. */
+/* Lets the user's callback change a view's transform. It fails with E_CALLBACK, also if it makes an invalid one. */
 static bzna_status bzi_view_ask(const bzi_item *item, const bzi_view *view, const bzna_picture *picture,
                                 bzna_transform *transform, bzna_error *err)
 {
@@ -17927,11 +17904,10 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_view *view, cons
     if (status == BZNA_OK)
         return BZNA_OK;
     bzi_error_prefix(err, "after the transform callback");
-    return err->status = BZNA_E_CALLBACK;                   /* it made that transform: the fault is its own */
+    return err->status = BZNA_E_CALLBACK;
 }
 
-/* Scales the columns of rows of a homography by out, which is m / n: x of n pixels is (x + 1/2) * m / n - 1/2 of m
- * pixels. */
+/* Scales the columns of rows of a homography by out, m / n: x of n pixels is (x + 1/2) * m / n - 1/2 of m pixels. */
 static void bzi_rows_scale(const double *from, double *to, int rows, const double out[2])
 {
     for (; rows; rows--, from += 3, to += 3) {
@@ -17978,7 +17954,7 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
     }
 }
 
-/* Draws the transforms of all views of a sample, from the sizes that its pictures state before they are decoded. */
+/* Draws the transforms of all views, from the sizes that a sample's pictures state before they are decoded. */
 static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictures, bzi_views *views,
                                  bzna_error *err)
 {
@@ -18025,8 +18001,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
     return BZNA_OK;
 }
 
-/* Makes the slots of one picture, which was decoded at 1/shrink of its size, unless they stay. Their addresses are set
- * later. */
+/* Makes the slots of one picture, decoded at 1/shrink of its size, unless they stay. Their addresses are set later. */
 static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, uint32_t shrink,
                                   bzi_views *views, bzna_error *err)
 {
@@ -18054,7 +18029,7 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
  * by it. It is asked once the transforms are drawn, before pictures are decoded. The tensors of a slot belong to
  * whoever holds its item. */
 
-/* Maps a point by a homography. Returns the third coordinate, by which the others are divided if it is above 0. */
+/* Maps a point. Returns the third coordinate, which divides the others if it is above 0. */
 static double bzi_geometry_map(const double h[9], double x, double y, double out[2])
 {
     const double w = h[6] * x + h[7] * y + h[8], divisor = w > 0 ? w : 1;
@@ -18064,7 +18039,7 @@ static double bzi_geometry_map(const double h[9], double x, double y, double out
     return w;
 }
 
-/* Grows a box with edges of pixels by a place, given from the middle of the first pixel. */
+/* Grows a box, with edges of pixels, by a place, given from the middle of the first pixel. */
 static void bzi_box_add(double box[4], const double at[2])
 {
     for (int i = 0; i < 2; i++) {
@@ -18073,9 +18048,9 @@ static void bzi_box_add(double box[4], const double at[2])
     }
 }
 
-/* Finds the upright box around what a homography makes of a box. Both have edges of pixels, which lie half a pixel from
- * the centers that the homography maps. What lies beyond the horizon of a perspective is cut off, where lines between
- * corners meet a line farther away than any picture reaches. Returns 0 if all of the box lies there. */
+/* Finds the upright box around a mapped box. Both have edges of pixels, which lie half a pixel from the centers that
+ * the homography maps. What lies beyond the horizon of a perspective is cut off, where lines between corners meet a
+ * line farther away than any picture reaches. Returns 0 if all of the box lies there. */
 static int bzi_geometry_hull(const double h[9], const double box[4], double out[4])
 {
     const double least = 1e-5 * fabs(h[8] + (h[6] * (box[0] + box[2]) + h[7] * (box[1] + box[3])) / 2);
@@ -18137,7 +18112,7 @@ static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna
     bzi_geometry_hull(h, all, g->crop);
 }
 
-/* Asks the program for its tensors of a sample. On failure they are as without a value. */
+/* Has the program make its tensors of a sample. On failure they are as without a value. */
 static bzna_status bzi_item_make(const bzi_item *item, const bzna_sample_info *sample, const bzna_geometry *geometry,
                                  bzna_error *err)
 {
@@ -18172,7 +18147,7 @@ static bzna_status bzi_item_make(const bzi_item *item, const bzna_sample_info *s
                          BZNA_NO_OFFSET, otherwise);
 }
 
-/* Writes the geometry, and has the program make its tensors. pictures: NULL: batches have none. */
+/* Writes the geometry and the program's tensors. pictures: NULL: batches have none. */
 static bzna_status bzi_item_made(const bzi_item *item, const bzna_picture *pictures, bzi_views *views, bzna_error *err)
 {
     static const bzna_picture none;
@@ -18199,7 +18174,7 @@ static bzna_status bzi_item_made(const bzi_item *item, const bzna_picture *pictu
     return bzi_item_make(item, &info, pictures ? views->geometry : NULL, err);
 }
 
-/* Writes the operations of all views into the batch; transforms: NULL: none. */
+/* transforms: NULL: no operations. */
 static void bzi_item_put_operations(const bzi_item *item, const bzna_transform *transforms)
 {
     const uint32_t views = item->setup->drawn_views;
@@ -18233,7 +18208,7 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 
 /* --- Retiring --- */
 
-/* Waits until no GPU work of the consumer reads the batch. In the CUDA context. */
+/* Waits until the consumer's GPU work no longer reads the batch. In the CUDA context. */
 static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *err)
 {
     return batch->has_release ? bzi_device_await(batch->setup->device, batch->released, 0, err) :
@@ -18241,8 +18216,7 @@ static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *er
 }
 
 /* Waits until nothing reads the batch that was released first, and makes it free. Returns 0 if none may be waited for:
- * those that are retiring at close are waited for when the loader is freed. In the CUDA context. (L), but not during
- * the wait. */
+ * at close, that is left to bzi_loader_free. In the CUDA context. (L), but not during the wait. */
 static int bzi_queues_retire(bzi_queues *queues)
 {
     bzna_batch *batch;
@@ -18258,7 +18232,7 @@ static int bzi_queues_retire(bzi_queues *queues)
     if (status == BZNA_OK)
         bzi_batch_to_free(batch);
     else
-        bzi_queues_break(queues, &err);                     /* GPU work may still read the batch: never write to it */
+        bzi_queues_break(queues, &err);                     /* GPU work may still read it: never write to it */
     return 1;
 }
 
@@ -18266,7 +18240,7 @@ static int bzi_queues_retire(bzi_queues *queues)
 
 /* --- Memory for what is read --- */
 
-/* Takes the memory of an entry that is empty or planned. Returns 0 if none has any. (L) */
+/* Takes the memory of an empty or planned entry. Returns 0 if none has any. (L) */
 static int bzi_queues_take_memory(bzi_queues *queues, bzi_buffer *bytes)
 {
     for (uint32_t state = BZI_ENTRY_EMPTY; state <= BZI_ENTRY_PLANNED; state++)
@@ -18281,8 +18255,7 @@ static int bzi_queues_take_memory(bzi_queues *queues, bzi_buffer *bytes)
 }
 
 /* Gives an entry other memory, if that fits under the common ceiling, and no earlier entry waits for any. Frees its
- * own, and then that of entries that are empty or planned. Returns BZNA_AGAIN if there is none now. Without the
- * lock. */
+ * own, then that of empty and planned entries. Returns BZNA_AGAIN if there is none now. Without the lock. */
 static bzna_status bzi_reader_exchange(bzi_entry *entry, uint64_t want, bzna_error *err)
 {
     bzi_queues *queues = entry->queues;
@@ -18319,8 +18292,8 @@ static bzna_status bzi_reader_exchange(bzi_entry *entry, uint64_t want, bzna_err
     return bzi_fail_memory(err, "a sample's bytes");
 }
 
-/* Gives an entry room for so many bytes more. Returns BZNA_AGAIN if it has none now, because samples in its memory are
- * to be worked on first, or memory is short: then `wants` says how much it waits for. */
+/* Gives an entry room for so many bytes more. Returns BZNA_AGAIN if samples in its memory are to be worked on first, or
+ * if memory is short: then `wants` says how much it waits for. */
 static bzna_status bzi_reader_reserve(bzi_entry *entry, uint64_t bytes, bzna_error *err)
 {
     const uint64_t ceiling = entry->queues->memory_bytes;
@@ -18349,7 +18322,7 @@ static bzna_status bzi_reader_reserve(bzi_entry *entry, uint64_t bytes, bzna_err
 
 /* --- Reading --- */
 
-/* Returns room for the next sample, of which there is enough, in an entry's memory. */
+/* Returns room for the next sample in an entry's memory. Pre: there is enough. */
 static uint8_t *bzi_entry_use(bzi_entry *entry, uint64_t bytes)
 {
     uint8_t *at = entry->bytes.data + entry->used;
@@ -18359,8 +18332,8 @@ static uint8_t *bzi_entry_use(bzi_entry *entry, uint64_t bytes)
     return at;
 }
 
-/* Has the processor fetch what is read of the next sample, or NULL, from memory: all of it if its fields will be
- * copied, else its beginning, where most records have their target. */
+/* Prefetches what is read of the next sample, or NULL, if it lies in memory: all of it if its fields will be copied,
+ * else its beginning, where most records have their target. */
 static void bzi_reader_prefetch(const bzi_hand *hand, const bzi_item *next)
 {
     const bzi_container *container = next ? next->container : NULL;
@@ -18374,8 +18347,8 @@ static void bzi_reader_prefetch(const bzi_hand *hand, const bzi_item *next)
         bzi_prefetch(extent.data, columns ? extent.size : 1);
 }
 
-/* Finds, reads or fetches a sample's bytes. One that is fetched first gets room for the average sample of this loader,
- * so that the user's code is seldom asked twice. */
+/* Finds, reads or fetches a sample's bytes. One of unknown size gets room for an average sample first, so that the
+ * user's code is seldom asked twice. */
 static bzna_status bzi_reader_bytes(bzi_hand *hand, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
     const bzi_extent *extent = &reading->sample.extent;
@@ -18401,8 +18374,8 @@ static bzna_status bzi_reader_bytes(bzi_hand *hand, bzi_item *item, bzi_reading 
     return BZNA_OK;
 }
 
-/* Reads the item's sample, unless its neighbors' read did, its target and its fields. Returns BZNA_AGAIN if there is no
- * memory, and BZNA_END for padding, which nobody decodes. */
+/* Reads the item's sample, unless its neighbors' read did, its target and its fields. Returns BZNA_AGAIN if memory is
+ * short, BZNA_END for padding, which nobody decodes. */
 static bzna_status bzi_reader_read(bzi_hand *hand, bzi_item *item, bzna_error *err)
 {
     const bzi_container *container = item->container;
@@ -18426,8 +18399,7 @@ static bzna_status bzi_reader_read(bzi_hand *hand, bzi_item *item, bzna_error *e
     return status == BZNA_OK ? bzi_item_fields(hand, item, &reading.sample, err) : status;
 }
 
-/* Returns 1 if reading a sample is to be tried again, as often as the config allows; its entry's not_before says
- * when. */
+/* Returns 1 if reading is to be tried again, as often as the config allows; the entry's not_before says when. */
 static int bzi_reader_retries(const bzna_loader_read *config, bzi_item *item)
 {
     const uint32_t doublings = bzi_min32(item->retries, 61);
@@ -18441,7 +18413,7 @@ static int bzi_reader_retries(const bzna_loader_read *config, bzi_item *item)
     return 1;
 }
 
-/* Locates the sample after some that are read together, from `first` on. Returns 1 if it follows them in the file, and
+/* Locates the sample after those that are read together, from `first` on. Returns 1 if it follows them in the file, and
  * *bytes up to its end are at most BZI_RUN_BYTES. */
 static int bzi_item_joins(const bzi_item *first, bzi_item *item, uint64_t *bytes)
 {
@@ -18457,8 +18429,8 @@ static int bzi_item_joins(const bzi_item *first, bzi_item *item, uint64_t *bytes
     return 1;
 }
 
-/* Reads samples of a new entry that follow each other in a file at once. If that fails, each is read by itself later,
- * so that a bad one costs only its own slot. So is each from the user's callbacks. */
+/* Reads neighbors in a file at once. If that fails, each is read by itself later, so that a bad one costs only its own
+ * slot. So is each from the user's callbacks. */
 static void bzi_reader_read_neighbors(bzi_entry *entry)
 {
     bzi_item *item = bzi_entry_items(entry), *next = item + 1, *const end = item + entry->count;
@@ -18482,8 +18454,8 @@ static void bzi_reader_read_neighbors(bzi_entry *entry)
     }
 }
 
-/* Submits a sample to the device's engines, if they may be able to decode it. Returns 1 if the pool has it now. If no
- * engine is left, and nothing else of this build decodes it, the run ends: that is no fault of the sample. (L) */
+/* Submits a sample to the engines, if they may be able to decode it. Returns 1 if the pool has it now. If no engine is
+ * left and this build has no other decoder, the run ends, since the sample is not at fault. (L) */
 static int bzi_reader_submit(bzi_item *item)
 {
     const bzi_container *container = item->container;
@@ -18504,8 +18476,8 @@ static int bzi_reader_submit(bzi_item *item)
     return 0;
 }
 
-/* Reads the unread samples of an entry, until memory is short. Returns how many are to be tried again after an I/O
- * error. Without the lock. */
+/* Reads the unread samples of an entry, until memory is short. Returns how many failed and are to be tried again.
+ * Without the lock. */
 static uint32_t bzi_reader_read_entry(bzi_hand *hand, bzi_entry *entry)
 {
     bzi_item *item, *end;
@@ -18529,7 +18501,7 @@ static uint32_t bzi_reader_read_entry(bzi_hand *hand, bzi_entry *entry)
             is_short = item->status == BZNA_AGAIN;
         }
         if (is_short || bzi_reader_retries(&hand->setup->config.read, item)) {
-            item->data = NULL;                              /* this memory is used for others first */
+            item->data = NULL;
             retried += !is_short;
             continue;
         }
@@ -18577,7 +18549,6 @@ static void bzi_reader_pass(bzi_hand *hand, bzi_entry *entry)
 
 /* --- Bookkeeping for a sample that was decoded or has failed --- */
 
-/* Counts a sample of a stage, if time was spent on it there. */
 static void bzi_stage_count(bzna_stage_statistics *stage, uint64_t ns, uint64_t bytes)
 {
     stage->count += ns != 0;
@@ -18585,8 +18556,7 @@ static void bzi_stage_count(bzna_stage_statistics *stage, uint64_t ns, uint64_t 
     stage->bytes += ns ? bytes : 0;
 }
 
-/* Counts a sample, the time spent on it, and a failure by what was at fault. The first failure's message is kept.
- * (L) */
+/* Counts a sample, the time spent on it, and a failure by what was at fault. Keeps the first failure's message. (L) */
 static void bzi_item_account(const bzi_item *item)
 {
     const bzna_status status = item->result;
@@ -18627,12 +18597,12 @@ static int bzi_status_is_of_machine(bzna_status status)
     return status == BZNA_E_MEMORY || status == BZNA_E_THREAD || status == BZNA_E_DEVICE;
 }
 
-/* Returns 1 if a failed sample is to be made a second time, all of it anew, so with the same pixels. */
+/* Returns 1 if a failed sample is to be made once more, from the start, so with the same pixels. */
 static int bzi_item_may_redo(const bzi_item *item) { return bzi_status_is_of_machine(item->result) && !item->again; }
 
-/* Returns 1 if an item that failed ends the run. What the machine lacked does, since a slot that is filled for it would
- * be taken for a damaged sample. Otherwise the policy for errors decides, and for the user's callbacks also their own,
- * unless the container itself is the user's code. */
+/* Returns 1 if an item that failed ends the run. What the machine lacked does, since a filled slot would be taken for a
+ * damaged sample. Otherwise the policy for errors decides, and for the user's callbacks also their own, unless the
+ * container itself is the user's code. */
 static int bzi_item_stops(const bzi_item *item)
 {
     const bzna_loader_errors *errors = &item->setup->config.errors;
@@ -18645,8 +18615,8 @@ static int bzi_item_stops(const bzi_item *item)
     return item->result != BZNA_OK && errors->on_error == BZNA_ON_ERROR_STOP;
 }
 
-/* Gives a failed item to a reader, to make its sample a second time, or the one at the position that a next slot would
- * have. Returns 0 if neither may be. (L) */
+/* Plans a failed item once more: with its sample, or the one at the position that a next slot would have. Returns 0 if
+ * neither may be. (L) */
 static int bzi_item_requeue(bzi_item *item)
 {
     bzi_queues *queues = item->queues;
@@ -18672,13 +18642,13 @@ static int bzi_item_requeue(bzi_item *item)
     return 1;
 }
 
-/* Ends an item whose slot is written, or enqueued: notes what came of it, which may make its batch ready. (L) */
+/* Ends an item whose slot is written or enqueued, which may make its batch ready. (L) */
 static void bzi_item_finish(bzi_item *item)
 {
     bzna_batch *batch = item->batch;
 
     if (item->result == BZNA_OK)
-        bzi_item_account(item);                             /* failed ones were counted when they failed */
+        bzi_item_account(item);                             /* failures are counted at once */
     item->stage = BZI_ITEM_DONE;
     batch->status[item->slot] = item->result;
     if (item->slot < batch->real) {
@@ -18694,13 +18664,11 @@ static void bzi_item_finish(bzi_item *item)
 
 /* --- Lanes --- */
 
-/* Returns the bytes of a lane's scratch memory on the device. */
 static uint64_t bzi_lane_scratch_bytes(const bzi_setup *setup)
 {
     return BZI_LANE_SUMS + BZI_KERNEL_SLOTS * setup->view_scratch;
 }
 
-/* Returns the device address of a view of an item. */
 static uint64_t bzi_lane_target(const bzi_item *item, const bzi_view *view)
 {
     const bzna_batch *batch = item->batch;
@@ -18709,9 +18677,9 @@ static uint64_t bzi_lane_target(const bzi_item *item, const bzi_view *view)
                                      batch->device_data + bzi_view_at(view, batch->slots, item->slot);
 }
 
-/* Enqueues warps and passes of a launch. An error is kept in the lane until it is flushed. The lane's part of the
- * loader's scratch memory is BZI_LANE_SUMS bytes, where sums of lumas begin with 0, then memory for each view. One
- * launch's is enough, because a stream runs them one after the other. */
+/* Enqueues warps and passes of a launch. The lane keeps an error until it is flushed. Its part of the loader's scratch
+ * memory is BZI_LANE_SUMS bytes, where sums of luma begin with 0, then memory for each view. Launches share it, because
+ * a stream runs them one after the other. */
 static void bzi_lane_warp(bzi_lane *lane, const bzi_setup *setup, uint32_t number)
 {
     const bzi_output *output = &setup->outputs[number / 2];
@@ -18743,7 +18711,7 @@ static void bzi_lane_warp_all(bzi_lane *lane, const bzi_setup *setup)
         bzi_lane_warp(lane, setup, i);
 }
 
-/* Adds a view's slot and operations to a launch of its output. Pre: the lane has the item, or a place for it. */
+/* Adds a view's slot and passes to its output's launch. Pre: the lane has the item, or a place for it. */
 static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *view, const bzi_kernel_slot *slot,
                          const bzi_kernel_pass *pass)
 {
@@ -18757,7 +18725,7 @@ static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *v
     launch->slots.slot[launch->count++].dst = bzi_lane_target(item, view);
 }
 
-/* Adds an item, all of whose slots are in the lane. Pre: there is a place, and other items are of the same loader. */
+/* Adds an item, all of whose slots are in the lane. Pre: there is a place, and the others are of the same loader. */
 static void bzi_lane_add(bzi_lane *lane, bzi_item *item)
 {
     lane->items[lane->count++] = item;
@@ -18804,9 +18772,8 @@ static void bzi_lane_flush(bzi_lane *lane)
 
 /* --- The end of a sample --- */
 
-/* Fills a failed slot with the out-of-bounds color, so that nothing of its earlier contents remains, and one of padding
- * with its value, and ends its item. The kernel gets an empty picture, which is out of bounds everywhere. lane: as in
- * bzi_item_complete. */
+/* Ends an item by filling its slot: with the out-of-bounds color, so that nothing of its earlier contents remains, or
+ * padding with its value. The kernel gets an empty picture, out of bounds everywhere. lane: as in bzi_item_complete. */
 static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
 {
     static const bzi_kernel_pass none;
@@ -18842,9 +18809,8 @@ static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
     bzi_queues_unlock(queues);
 }
 
-/* Ends a sample that has failed, or padding: it is made once more, or its slot takes another one, or is filled. lane:
- * NULL: slots are on the host; else it fills the slot and finishes the item, for which it has a place. Without the
- * lock. */
+/* Ends a failed sample, or padding: it is made once more, or its slot takes another one, or is filled. lane: NULL:
+ * slots are on the host; else it has a place for the item. Without the lock. */
 static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 {
     bzi_queues *queues = item->queues;
@@ -18879,8 +18845,8 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
-/* Makes a worker's decoders, and on the device its stream, of that number in batches, and the event after its uploads.
- * In the CUDA context. */
+/* Makes a worker's decoders, and on the device its stream, with that number in batches, and event. In the CUDA
+ * context. */
 static bzna_status bzi_worker_open(bzi_worker *worker, const bzi_setup *setup, bzi_queues *queues, uint32_t number,
                                    bzna_error *err)
 {
@@ -18904,7 +18870,7 @@ static bzna_status bzi_worker_open(bzi_worker *worker, const bzi_setup *setup, b
     return bzi_device_event(lane->device, &worker->uploaded, err);
 }
 
-/* Frees what a worker has on the device, after the work on its stream. In the CUDA context. */
+/* Frees what a worker has on the device, once its stream is idle. In the CUDA context. */
 static void bzi_worker_free_lane(bzi_worker *worker)
 {
     bzi_lane *lane = &worker->lane;
@@ -18919,7 +18885,6 @@ static void bzi_worker_free_lane(bzi_worker *worker)
     lane->device = NULL;
 }
 
-/* Frees the rest, too. */
 static void bzi_worker_close(bzi_worker *worker, const bzi_memory *memory)
 {
     bzi_software_close(&worker->software);
@@ -18929,7 +18894,7 @@ static void bzi_worker_close(bzi_worker *worker, const bzi_memory *memory)
     bzi_worker_free_lane(worker);
 }
 
-/* Copies a picture's planes to the device, and sets *picture to their addresses there. */
+/* Copies a picture's planes to the device, whose addresses *picture gets. */
 static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, uint32_t shrink, bzna_error *err)
 {
     bzi_device *device = worker->lane.device;
@@ -18962,7 +18927,6 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
     return bzi_device_record(device, worker->uploaded, stream, err);
 }
 
-/* Warps one view into its slot, on the host. */
 static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item, uint32_t number, bzna_error *err)
 {
     const bzi_view *view = &worker->setup->views[number];
@@ -18983,8 +18947,8 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     return BZNA_OK;
 }
 
-/* Finds which part of a picture is to be decoded: all of it, if its codec has no other choice, or the user's callback
- * draws into it; else what its views read. A JPEG is shrunk meanwhile, if the config allows that. */
+/* Finds which part of a picture is to be decoded: what its views read, or all if its codec has no choice, or the user's
+ * callback draws into it. A JPEG is shrunk meanwhile, if the config allows that. */
 static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted *wanted,
                                    bzna_error *err)
 {
@@ -19018,8 +18982,8 @@ static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t 
     return BZNA_OK;
 }
 
-/* Warps all views of one picture. On the device they are gathered, and launched with the run, but those of a sample
- * with several pictures for each picture, because these are uploaded to the same memory. */
+/* Warps all views of one picture. On the device a sample's views are launched together, but picture by picture if it
+ * has several, because these are uploaded to the same memory. */
 static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t number, uint32_t shrink,
                                    bzna_error *err)
 {
@@ -19050,8 +19014,8 @@ static bzna_status bzi_worker_blame(const bzi_worker *worker, uint32_t number, b
     return number ? bzi_error_prefix(err, worker->setup->picks[number].name) : err->status;
 }
 
-/* Describes the sample's pictures from their headers, and draws its transforms, which decide what is decoded.
- *   goes_on   1: all is as for the sample before, but for bytes and what is random */
+/* Describes the sample's pictures from their headers, and draws its transforms, which decide what is decoded. goes_on:
+ * 1: all is as for the sample before, but for bytes and what is random. */
 static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, int goes_on, bzna_error *err)
 {
     worker->views.stay = goes_on && worker->views.fixed;
@@ -19073,7 +19037,7 @@ static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, in
 }
 
 /* Fails a JPEG that NVDEC should have decoded, but did not, for the reason in *err: software would give other pixels. A
- * driver may refuse one picture for what it is. One that has refused all for a long time is at fault itself. */
+ * driver may refuse one picture for what it is; one that has long refused all is itself at fault. */
 static bzna_status bzi_worker_refuse_jpeg(const bzi_worker *worker, bzna_error *err)
 {
     const bzna_error why = *err;
@@ -19091,8 +19055,7 @@ static bzna_status bzi_worker_refuse_jpeg(const bzi_worker *worker, bzna_error *
     return BZI_FAIL_BY(err, status, why.native_code, "loader_config.decode.jpeg: not by NVDEC: %s", why.message);
 }
 
-/* Lets the user's callback draw into a copy of a picture, because the planes may belong to a decoder or the data
- * set. */
+/* Lets the user's callback draw into a copy, because the planes may belong to a decoder or the data set. */
 static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uint32_t number, bzna_error *err)
 {
     const bzna_loader_pipeline *pipeline = &worker->setup->config.pipeline;
@@ -19133,7 +19096,6 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 /* ==== 75. Decode stages: workers, samples =================================================================== *
  * The work of workers on samples, and on entries of them. */
 
-/* Returns how long it is since the last call. */
 static uint64_t bzi_worker_time(bzi_worker *worker)
 {
     const uint64_t before = worker->clock;
@@ -19142,8 +19104,8 @@ static uint64_t bzi_worker_time(bzi_worker *worker)
     return worker->clock - before;
 }
 
-/* Returns 1 if software decodes a picture from the engines as they do: its kind has passed the self-check, and its
- * codec is shared. Pre: it is parsed. */
+/* Returns 1 if software decodes an engines' picture as they do: its codec is shared, and its kind has passed the
+ * self-check. Pre: it is parsed. */
 static int bzi_worker_may_share(const bzi_worker *worker, const bzi_item *item)
 {
     const uint32_t codec = worker->images[0].coded.codec;
@@ -19151,8 +19113,7 @@ static int bzi_worker_may_share(const bzi_worker *worker, const bzi_item *item)
            bzi_device_has_passed(worker->setup->device, codec, &worker->formats[0]);
 }
 
-/* Gives an item back to the engines. Returns 0 if it stays, because the loader is interrupted, or no engine is left.
- * Without the lock. */
+/* Gives an item back to the engines. Returns 0 if the loader is interrupted, or no engine is left. Without the lock. */
 static int bzi_worker_give_back(const bzi_worker *worker, const bzi_item *item)
 {
     bzi_queues *queues = worker->queues;
@@ -19164,12 +19125,11 @@ static int bzi_worker_give_back(const bzi_worker *worker, const bzi_item *item)
     return given;
 }
 
-/* Takes a sample from its bytes to its slots: parse -> transforms -> decode -> draw -> warp. Returns BZNA_AGAIN if it
- * was given back to the engines. */
+/* Takes a sample from its bytes to its slots. Returns BZNA_AGAIN if it was given back to the engines. */
 static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
     const bzi_setup *setup = worker->setup;
-    /* 1: the sample differs from the one before in nothing but its bytes */
+    /* 1: the sample differs from the one before in its bytes alone */
     const int goes_on = worker->before && item->container->alike == worker->before->alike;
     bzna_status status;
 
@@ -19202,7 +19162,7 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     worker->before = status == BZNA_OK && item->container->alike ? item->container : NULL;
     worker->before_data = item->data;
 
-    /* Another sample may take the slot, and nothing of this one may be written there after that. */
+    /* Another sample may take the slot, which must not be written by this one after that. */
     if (status != BZNA_OK && setup->on_device && setup->pick_count > 1)
         bzi_device_stream_wait(worker->lane.device, worker->lane.stream);
     return status;
@@ -19219,8 +19179,7 @@ static void bzi_worker_fail(const bzi_worker *worker, bzi_item *item, bzi_lane *
 }
 
 /* Works on the samples of an entry. On the device they are launched one by one, because they are uploaded to the same
- * memory. On the host, those that succeed are finished together. After the last one, another thread may have the
- * entry. */
+ * memory. On the host, those that succeed are finished together. After the last, another thread may have the entry. */
 static void bzi_worker_make_entry(bzi_worker *worker, bzi_entry *entry)
 {
     bzi_queues *queues = worker->queues;
@@ -19233,11 +19192,11 @@ static void bzi_worker_make_entry(bzi_worker *worker, bzi_entry *entry)
     for (uint32_t left = entry->left; left; left--, item++) {
         while (item->stage != BZI_ITEM_READ)
             item++;
-        /* small samples that lie anywhere in memory would be waited for longer than they are worked on */
+        /* small samples may lie anywhere: waiting for memory would take longer than the work */
         if (left > 1 && item[1].stage == BZI_ITEM_READ && item[1].status == BZNA_OK && item->setup->slot_bytes)
             bzi_prefetch(item[1].data, item[1].extent.size);
         status = item->status == BZNA_OK ? bzi_worker_sample(worker, item, item->err) : item->status;
-        if (status == BZNA_AGAIN)                           /* then it was the entry's only one */
+        if (status == BZNA_AGAIN)                           /* it was the entry's only one */
             return;
         item->result = status;
         if (status != BZNA_OK)
@@ -19263,7 +19222,7 @@ static void bzi_worker_make_entry(bzi_worker *worker, bzi_entry *entry)
     bzi_queues_unlock(queues);
 }
 
-/* Works on an entry, and measures the time for the loader's pace. (L), but not while it works. */
+/* Works on an entry, and measures the pace. (L), but not while it works. */
 static void bzi_worker_make(bzi_worker *worker, bzi_entry *entry)
 {
     bzi_queues *queues = worker->queues;
@@ -19277,7 +19236,7 @@ static void bzi_worker_make(bzi_worker *worker, bzi_entry *entry)
     queues->pace.work_ns = bzi_pace_mean(queues->pace.work_ns, took, count);
 }
 
-/* Takes the first entry that was read, else one from the engines. Returns NULL if there is none. (L) */
+/* Takes the first full entry, else one from the engines, or returns NULL. (L) */
 static bzi_entry *bzi_worker_next(bzi_queues *queues)
 {
     bzi_entry *entry = queues->entries[BZI_ENTRY_FULL].first;
@@ -19297,7 +19256,7 @@ static bzi_entry *bzi_worker_next(bzi_queues *queues)
  * The engines of the pool. Each is a thread with an NVDEC session.
  */
 
-#define BZI_ENGINE_MAX_OOM_STREAK 4u  /* samples in a row that found no memory, after which an engine ends */
+#define BZI_ENGINE_MAX_OOM_STREAK 4u  /* samples in a row without memory that end an engine */
 #define BZI_POOL_MAX_PASSED       16u /* entries an engine looks past, and times that the first may be passed over */
 
 #ifndef BENZINA_NO_CUDA
@@ -19305,16 +19264,15 @@ static bzi_entry *bzi_worker_next(bzi_queues *queues)
 typedef struct bzi_engine {
     bzi_pool   *pool;
     bzi_thread  thread;
-    uint32_t    oom_streak;           /* samples in a row for which it found no memory */
-    uint32_t    retired;              /* 1: this engine ends, while others may continue */
+    uint32_t    oom_streak;           /* samples in a row without memory for a decoder */
+    uint32_t    retired;              /* 1: this engine ends */
     bzi_session session;
     bzi_lane    lane;
     bzi_views   views;                /* of the sample at hand */
-    bzi_own     own;                  /* the program's own codecs, which may wrap what NVDEC decodes */
+    bzi_own     own;                  /* own codecs, which may wrap what NVDEC decodes */
 } bzi_engine;
 
-/* Returns 1 if an entry suits the engine: it has a decoder for it, or no engine has looked at it yet, or it is
- * retired. */
+/* Returns 1 if the engine has a decoder for an entry, no engine has looked at that yet, or the engine is retired. */
 static int bzi_engine_suits(const bzi_engine *engine, const bzi_entry *entry)
 {
     int suits = engine->retired || !entry->frames;
@@ -19324,7 +19282,7 @@ static int bzi_engine_suits(const bzi_engine *engine, const bzi_entry *entry)
     return suits;
 }
 
-/* Takes the first entry from the queue, or a later one that suits the engine better; NULL if there is none. (P) */
+/* Takes the first entry from the queue, or a later one that suits the engine better. (P) */
 static bzi_entry *bzi_pool_pop(bzi_pool *pool, const bzi_engine *engine)
 {
     bzi_entry *const first = pool->queue.first;
@@ -19342,8 +19300,7 @@ static bzi_entry *bzi_pool_pop(bzi_pool *pool, const bzi_engine *engine)
 }
 
 /* Puts an entry back at the head of the queue for another engine. Returns 0 if the engine should keep it: it has a
- * decoder for it, may make one more or has only one, the queue is empty, or an engine has looked at the entry
- * before. */
+ * decoder for it, may make one more or has only one, the queue is empty, or an engine has looked at it before. */
 static int bzi_engine_return(bzi_engine *engine, bzi_entry *entry, const bzi_nvdec_format *want)
 {
     const bzi_nvdec_cache *decoders = &engine->session.decoders;
@@ -19364,8 +19321,8 @@ static int bzi_engine_return(bzi_engine *engine, bzi_entry *entry, const bzi_nvd
     return given;
 }
 
-/* Returns the next entry's item, or NULL. An engine that has nothing to do waits until the pool closes. A busy one does
- * not, and leaves the last entries to others, because a session uses only one of the GPU's decoder units at a time. */
+/* Returns the next entry's item, or NULL. An idle engine waits until the pool closes. A busy one does not, and leaves
+ * the last entries to others, because a session uses only one of the GPU's decoder units at a time. */
 static bzi_item *bzi_pool_take(bzi_engine *engine, int busy)
 {
     bzi_pool *pool = engine->pool;
@@ -19383,7 +19340,7 @@ static bzi_item *bzi_pool_take(bzi_engine *engine, int busy)
     return entry ? bzi_entry_items(entry) : NULL;
 }
 
-/* Launches the kernel for the lane's slots, and unmaps the surfaces that it reads. */
+/* Launches what the lane has, and unmaps the surfaces that it reads. */
 static void bzi_engine_flush(bzi_engine *engine)
 {
     if (engine->lane.count)
@@ -19391,7 +19348,7 @@ static void bzi_engine_flush(bzi_engine *engine)
     bzi_session_unmap_all(&engine->session);
 }
 
-/* Makes room for an item in the lane, which takes items of one loader, and for one more mapped surface. */
+/* Makes room in the lane, which takes items of one loader, and for one more mapped surface. */
 static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
 {
     const bzi_lane *lane = &engine->lane;
@@ -19410,10 +19367,9 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item)
     bzi_item_complete(item, &engine->lane);
 }
 
-/* Hands an item that this engine does not decode to the workers. If they lack a decoder for it, it fails with the
- * engine's reason. A fallback is counted, and a loader logs each kind of reason, which are those equal up to the first
- * digit, once, and at most eight kinds. It is no fallback with a codec that NVDEC is never used for, nor if the item
- * was not read: a worker reports that. */
+/* Hands an item that this engine does not decode to the workers, or fails it with the engine's reason if they lack a
+ * decoder. A fallback is counted, and a loader logs up to eight kinds of reasons, equal up to the first digit, once
+ * each. It is none with a codec that NVDEC is never used for, nor if reading failed, which a worker reports. */
 BZI_COLD
 static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fallback)
 {
@@ -19440,13 +19396,13 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
     bzi_entry_move(item->entry, BZI_ENTRY_FULL);
     bzi_queues_unlock(queues);
 
-    /* The pool's host is used, because the loader may be closed by now. */
+    /* The pool's host: the loader may be closed by now. */
     if (is_new)
         bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);
 }
 
-/* Ends a sample whose picture NVDEC does not decode because of its bytes. With hybrid decoding, software decides about
- * that, but not about a JPEG, which NVDEC alone decodes. */
+/* Ends a sample whose bytes NVDEC does not decode. With hybrid decoding software decides about it, unless it is a JPEG,
+ * which NVDEC alone decodes. */
 static void bzi_engine_reject(bzi_engine *engine, bzi_item *item, uint32_t codec)
 {
     const bzna_status status = item->err->status;
@@ -19458,8 +19414,8 @@ static void bzi_engine_reject(bzi_engine *engine, bzi_item *item, uint32_t codec
         bzi_engine_fail(engine, item);
 }
 
-/* Waits for the oldest picture in flight, notes whether it is damaged, and adds its slots to the lane. If one is that
- * was sound before, the data set has changed, and no sample is taken for sound from then on. */
+/* Waits for the oldest picture in flight, notes whether it is damaged, and adds its slots to the lane. A damaged one
+ * that was sound before says that the data set has changed: no sample is taken for sound from then on. */
 static void bzi_engine_map(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
@@ -19506,7 +19462,7 @@ static void bzi_engine_map(bzi_engine *engine)
     bzi_lane_add(&engine->lane, item);
 }
 
-/* Takes the oldest picture in flight. Launches the kernel if no more surfaces can be mapped, or none is in flight. */
+/* Takes the oldest picture in flight. Launches if no more surfaces can be mapped, or none is in flight. */
 static void bzi_engine_advance(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
@@ -19523,7 +19479,7 @@ static int bzi_engine_busy(const bzi_engine *engine)
     return engine->session.pending_count || engine->session.mapped_count || engine->lane.count;
 }
 
-/* Ends this engine, and logs why. The last one hands all queued entries to the loaders' workers. */
+/* Ends this engine. The last one hands all queued entries to the loaders' workers. */
 static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 {
     bzi_pool *pool = engine->pool;
@@ -19559,7 +19515,7 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 
 #ifndef BENZINA_NO_CUDA
 
-/* Submits an item's picture, if the session decodes it, once there is room. Returns BZNA_AGAIN if the item is back in
+/* Submits an item's picture once there is room, if the session decodes it. Returns BZNA_AGAIN if the item is back in
  * the queue, and no longer the caller's. */
 static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *coded,
                                      bzna_error *err)
@@ -19588,7 +19544,7 @@ static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const b
     return status;
 }
 
-/* Finds an item's picture, and describes it. One of the program's own codecs is none of NVDEC's. */
+/* Describes an item's picture. One of the program's own codecs is none of NVDEC's. */
 static bzna_status bzi_engine_find(bzi_engine *engine, const bzi_item *item, bzi_image *image,
                                    bzi_nvdec_picture *coded, bzna_error *err)
 {
@@ -19628,15 +19584,14 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
         bzi_engine_refuse(engine, item, status != BZI_FOREIGN);
     else if (status < 0)
         bzi_engine_reject(engine, item, image.coded.codec);
-    /* without memory for a decoder, the engine ends only if this happens to several samples in a row */
+    /* the engine ends only if several samples in a row find no memory */
     if (status == BZI_NO_ROOM && ++engine->oom_streak == BZI_ENGINE_MAX_OOM_STREAK)
         bzi_engine_retire(engine, &why);
 }
 
 /* --- Running --- */
 
-/* The thread of an engine: decodes until the pool closes, the engine retires, or the device hangs. What is in flight
- * then fails. */
+/* Decodes until the pool closes, the engine retires, or the device hangs. What is in flight then fails. */
 static BZI_OS_THREAD bzi_engine_run(void *argument)
 {
     bzi_engine *engine = argument;
@@ -19680,13 +19635,13 @@ static BZI_OS_THREAD bzi_engine_run(void *argument)
     return 0;
 }
 
-/* Ends the threads of a pool and frees it. Pre: no loader uses it any more. Returns 1 if a thread is in a call of the
- * driver for good. Then pool and device stay: the call may use them. Else 0. */
+/* Ends the threads of a pool and frees it. Pre: no loader uses it. Returns 1 if a thread is in a call of the driver for
+ * good, which may use pool and device, so both stay; else 0. */
 BZI_COLD
 static int bzi_pool_close(bzi_pool *pool)
 {
     const bzi_memory memory = pool->host->memory;
-    /* 1: in a forked child the pool's threads are not there, and one of them may have held its lock */
+    /* as in bzi_loader_forked */
     int foreign = bzi_device_is_foreign(pool->device);
 
     if (pool->has_locks && !foreign) {
@@ -19713,7 +19668,6 @@ static int bzi_pool_close(bzi_pool *pool)
     return 0;
 }
 
-/* Makes the pool of a device, with as many sessions as the config says, and starts its threads. */
 BZI_COLD
 static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **out, bzna_error *err)
 {
