@@ -17348,15 +17348,6 @@ static void bzi_sequence_free_all(const bzi_memory *memory, bzi_sequence *list)
     }
 }
 
-/* What a caller gives for an epoch. */
-typedef struct bzi_given {
-    uint64_t        epoch;
-    const uint64_t *indices;
-    uint64_t        count;            /* of indices */
-    const uint32_t *sizes;            /* of batches; NULL: they are as large as those of other orders */
-    uint64_t        batch_count;      /* of sizes */
-} bzi_given;
-
 /* Returns the samples of an epoch; 0: its list is given. */
 static uint64_t bzi_setup_samples(const bzi_setup *setup)
 {
@@ -17377,9 +17368,9 @@ static bzi_shard bzi_setup_share(const bzi_setup *setup, const bzi_sequence *lis
     return shard;
 }
 
-/* Copies, checks and hashes what the caller gave. */
-static bzna_status bzi_sequence_fill(const bzi_setup *setup, bzi_sequence *list, const bzi_given *given,
-                                     bzna_error *err)
+/* Copies, checks and hashes what the caller gave. sizes: of batches. */
+static bzna_status bzi_sequence_fill(const bzi_setup *setup, bzi_sequence *list, const uint64_t *indices,
+                                     const uint32_t *sizes, bzna_error *err)
 {
     const uint64_t samples = setup->dataset->count, numbers = list->count + list->batch_count;
     const uint32_t most = setup->config.output.batch_size;
@@ -17388,16 +17379,16 @@ static bzna_status bzi_sequence_fill(const bzi_setup *setup, bzi_sequence *list,
     bzi_shard shard;
 
     for (uint64_t i = 0; i < list->batch_count; i++) {
-        if (!given->sizes[i] || given->sizes[i] > most)
+        if (!sizes[i] || sizes[i] > most)
             return BZI_MISUSE(err, "sizes[%llu] of epoch %llu: %u is not in 1..%u (batch_size)", (bzi_llu)i, epoch,
-                              given->sizes[i], most);
-        list->ends[i] = end += given->sizes[i];
+                              sizes[i], most);
+        list->ends[i] = end += sizes[i];
     }
     if (list->batch_count && end != list->count)
         return BZI_MISUSE(err, "sizes of epoch %llu: their sum is %llu, but there are %llu indices", epoch,
                           (bzi_llu)end, (bzi_llu)list->count);
 
-    memcpy(list->indices, given->indices, (size_t)(list->count * sizeof *list->indices));
+    memcpy(list->indices, indices, (size_t)(list->count * sizeof *list->indices));
     for (uint64_t i = 0; i < list->count; i++)
         if (list->indices[i] >= samples)
             return BZI_FAIL(err, BZNA_E_RANGE, "indices[%llu] of epoch %llu: %llu is not below the %llu samples",
@@ -17475,8 +17466,10 @@ static bzi_sequence *bzi_plan_from(bzi_plan *plan, const uint64_t *seed, const b
     return bzi_plan_take_lists(plan, UINT64_MAX);
 }
 
-/* Gives an epoch its list, and frees those of epochs that are over. */
-static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, bzna_error *err)
+/* Gives an epoch its list, and frees those of epochs that are over. given: its epoch and counts. sizes: of batches;
+ * NULL: they are as large as those of other orders. */
+static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_sequence *given, const uint64_t *indices,
+                                   const uint32_t *sizes, bzna_error *err)
 {
     bzi_queues *queues = &loader->queues;
     const bzi_memory *memory = loader->setup.memory;
@@ -17489,11 +17482,11 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
         !bzi_add(bytes, sizeof *list, &bytes) || !(list = bzi_alloc(memory, bytes, 1, 16)))
         return bzi_fail_memory(err, "the list of an epoch");
 
-    *list = (bzi_sequence){ .bytes = bytes, .epoch = given->epoch, .count = given->count,
-                            .batch_count = given->batch_count };
+    *list = *given;
+    list->bytes = bytes;
     list->indices = (uint64_t *)(void *)(list + 1);
     list->ends = given->batch_count ? list->indices + given->count : NULL;
-    status = bzi_sequence_fill(&loader->setup, list, given, err);
+    status = bzi_sequence_fill(&loader->setup, list, indices, sizes, err);
 
     bzi_queues_lock(queues);
     old = bzi_plan_take_lists(plan, plan->done.epoch);
@@ -17720,53 +17713,27 @@ static void bzi_item_clear_fields(const bzi_item *item, uint32_t from, uint32_t 
             bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
 }
 
-static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
-                                       bzna_error *err)
-{
-    const bzi_column *column = &item->setup->columns[i];
-    const uint64_t bytes = item->setup->tensors[BZI_TENSORS + i].one.bytes;
-    bzi_value value = { bzi_item_value(item, i), bytes, 0, 0 };
-
-    if (item->container->ops->field(item->container, sample, number, &value, err) != BZNA_OK)
-        return err->status;
-    if (value.size > bytes)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s has %llu numbers, more than the %u of fields.tensors: name it as "
-                        "\"%s:%llu\" there, with the length of the longest", column->name,
-                        (bzi_llu)(value.size / sizeof(float)), column->length, column->name,
-                        (bzi_llu)(value.size / sizeof(float)));
-    bzi_item_clear_value(item, i, value.absent ? 0 : value.size);
-    return BZNA_OK;
-}
-
-/* Gets as many bytes of a field as there is room for; value->size is that of all. A picture is a stream of its own, and
- * is asked for by its name. */
-static bzna_status bzi_item_get_bytes(const bzi_item *item, const bzi_sample *sample, uint32_t number,
-                                      const char *name, bzi_value *value, bzna_error *err)
-{
-    const bzi_pick pick = { .name = name };
-    bzi_image image;
-    bzna_status status;
-
-    if (item->container->fields[number].kind != BZNA_FIELD_IMAGE)
-        return item->container->ops->field(item->container, sample, number, value, err);
-    status = bzi_container_image(item->container, sample, &pick, &image, err);
-    value->absent = status == BZNA_E_NOT_FOUND;
-    if (status != BZNA_OK)
-        return value->absent ? BZNA_OK : status;
-    return bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err);
-}
-
-/* Writes the bytes of a field and a NUL, which makes text a string, into the slot's memory, which grows. */
+/* Writes the bytes of a field and a NUL, which makes text a string, into the slot's memory, which grows. A picture is a
+ * stream of its own, and is asked for by its name. */
 static bzna_status bzi_item_put_bytes(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
                                       bzna_error *err)
 {
+    const bzi_container *container = item->container;
     const char *name = item->setup->columns[i].field;
+    const bzi_pick pick = { .name = name };
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, i, item->slot);
 
     for (int asked = 0;; asked++) {
         bzi_value value = { out->buffer.data, out->buffer.capacity ? out->buffer.capacity - 1 : 0, 0, 0 };
-        bzna_status status = bzi_item_get_bytes(item, sample, number, name, &value, err);
+        bzi_image image;
+        bzna_status status;
 
+        if (container->fields[number].kind != BZNA_FIELD_IMAGE)
+            status = container->ops->field(container, sample, number, &value, err);
+        else if ((status = bzi_container_image(container, sample, &pick, &image, err)) == BZNA_OK)
+            status = bzi_image_stream(&image.coded, value.data, value.capacity, &value.size, err);
+        else if (status == BZNA_E_NOT_FOUND)
+            return BZNA_OK;
         if (status != BZNA_OK || value.absent)
             return status;
 
@@ -17785,22 +17752,36 @@ static bzna_status bzi_item_put_bytes(const bzi_item *item, const bzi_sample *sa
     }
 }
 
-/* Writes one field of a sample. number: BZI_NO_FIELD: only other parts of the data set have it. */
+/* Writes one field of a sample: bytes, or a number or a vector, which NaN follow if it is shorter. number:
+ * BZI_NO_FIELD: only other parts of the data set have it. */
 static bzna_status bzi_item_put_field(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
                                       bzna_error *err)
 {
     const bzi_setup *setup = item->setup;
-    const uint32_t wanted = setup->columns[i].kind;
+    const bzi_column *column = &setup->columns[i];
     const bzi_field *field = number == BZI_NO_FIELD ? NULL : &item->container->fields[number];
+    bzi_value value = { .size = 0 };
 
-    if (i < setup->tensor_count && field && wanted == field->kind)
-        return bzi_item_put_number(item, sample, i, number, err);
-    bzi_item_clear_fields(item, i, i + 1);
-    if (!field || !wanted)
-        return BZNA_OK;                                     /* without `wanted`, it is filled in later */
-    if (i >= setup->tensor_count)
-        return bzi_item_put_bytes(item, sample, i, number, err);
-    return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples", field->name);
+    if (!field || i >= setup->tensor_count || column->kind != field->kind) {
+        bzi_item_clear_fields(item, i, i + 1);
+        if (!field || !column->kind)
+            return BZNA_OK;                                 /* without a kind, it is filled in later */
+        if (i >= setup->tensor_count)
+            return bzi_item_put_bytes(item, sample, i, number, err);
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples", field->name);
+    }
+
+    value.data = bzi_item_value(item, i);
+    value.capacity = setup->tensors[BZI_TENSORS + i].one.bytes;
+    if (item->container->ops->field(item->container, sample, number, &value, err) != BZNA_OK)
+        return err->status;
+    if (value.size > value.capacity)
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s has %llu numbers, more than the %u of fields.tensors: name it as "
+                        "\"%s:%llu\" there, with the length of the longest", column->name,
+                        (bzi_llu)(value.size / sizeof(float)), column->length, column->name,
+                        (bzi_llu)(value.size / sizeof(float)));
+    bzi_item_clear_value(item, i, value.absent ? 0 : value.size);
+    return BZNA_OK;
 }
 
 /* Writes the fields of a sample into its slot. They are looked up by name unless the thread's last sample was of the
@@ -18071,21 +18052,6 @@ static int bzi_geometry_hull(const double h[9], const double box[4], double out[
         }
     }
     return out[0] <= out[2];
-}
-
-/* Maps a box of the picture to the output, and clips it. Returns 0 if nothing is left. */
-static int bzi_geometry_box(const bzna_geometry *geometry, const double box[4], double out[4])
-{
-    const double size[2] = { geometry->out_width, geometry->out_height };
-    double hull[4];
-    int is_left = bzi_geometry_hull(geometry->inverse, box, hull);
-
-    for (int i = 0; i < 4; i++)
-        out[i] = fmin(fmax(hull[i], 0), size[i % 2]);
-    is_left = is_left && out[0] < out[2] && out[1] < out[3];
-    if (!is_left)
-        memset(out, 0, sizeof hull);
-    return is_left;
 }
 
 /* Describes how a view of the first output shows its picture. Points before the horizon stay there in the inverse,
@@ -18927,26 +18893,6 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
     return bzi_device_record(device, worker->uploaded, stream, err);
 }
 
-static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item, uint32_t number, bzna_error *err)
-{
-    const bzi_view *view = &worker->setup->views[number];
-    const bzi_kernel_output *out = &view->output->kernel;
-    bzi_kernel_slot *slot = &worker->views.slots[number];
-    const bzi_kernel_pass *pass = &worker->views.passes[number];
-    const bzi_kernel_output target = bzi_view_target(pass, out);
-    const bzi_memory *memory = worker->setup->memory;
-
-    slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
-    if (!pass->end && bzi_kernel_warp_copy(slot, out))        /* takes no workspace */
-        return BZNA_OK;
-    if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
-        (pass->pixels && !bzi_buffer_reserve(memory, &worker->scratch_pixels, bzi_scratch_bytes(out), 0)))
-        return bzi_fail_memory(err, "the warp's workspace");
-    bzi_view_warp(slot, pass, out, worker->workspace.data, (size_t)worker->workspace.capacity,
-                  worker->scratch_pixels.data);
-    return BZNA_OK;
-}
-
 /* Finds which part of a picture is to be decoded: what its views read, or all if its codec has no choice, or the user's
  * callback draws into it. A JPEG is shrunk meanwhile, if the config allows that. */
 static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted *wanted,
@@ -18995,12 +18941,27 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
         return err->status;
 
     for (uint32_t i = 0; i < setup->view_count; i++) {
-        if (setup->views[i].output->picture != number)
+        const bzi_view *view = &setup->views[i];
+        const bzi_kernel_output *out = &view->output->kernel;
+        bzi_kernel_slot *slot = &worker->views.slots[i];
+        const bzi_kernel_pass *pass = &worker->views.passes[i];
+        bzi_kernel_output target;
+
+        if (view->output->picture != number)
             continue;
-        if (setup->on_device)
-            bzi_lane_put(&worker->lane, item, &setup->views[i], &worker->views.slots[i], &worker->views.passes[i]);
-        else if (bzi_worker_warp_view(worker, item, i, err) != BZNA_OK)
-            return err->status;
+        if (setup->on_device) {
+            bzi_lane_put(&worker->lane, item, view, slot, pass);
+            continue;
+        }
+        slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
+        if (!pass->end && bzi_kernel_warp_copy(slot, out))  /* takes no workspace */
+            continue;
+        target = bzi_view_target(pass, out);
+        if (!bzi_buffer_reserve(setup->memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
+            (pass->pixels && !bzi_buffer_reserve(setup->memory, &worker->scratch_pixels, bzi_scratch_bytes(out), 0)))
+            return bzi_fail_memory(err, "the warp's workspace");
+        bzi_view_warp(slot, pass, out, worker->workspace.data, (size_t)worker->workspace.capacity,
+                      worker->scratch_pixels.data);
     }
 
     if (setup->on_device && setup->pick_count > 1)
@@ -19168,16 +19129,6 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     return status;
 }
 
-/* Ends a failed sample, unless engines are to decide about it. lane: as in bzi_item_complete. */
-static void bzi_worker_fail(const bzi_worker *worker, bzi_item *item, bzi_lane *lane)
-{
-    const bzna_status status = item->result;
-
-    if (!item->shared || item->status != BZNA_OK || bzi_status_is_of_machine(status) ||
-        status == BZNA_E_DEVICE_LOST || status == BZNA_E_CALLBACK || !bzi_worker_give_back(worker, item))
-        bzi_item_complete(item, lane);
-}
-
 /* Works on the samples of an entry. On the device they are launched one by one, because they are uploaded to the same
  * memory. On the host, those that succeed are finished together. After the last, another thread may have the entry. */
 static void bzi_worker_make_entry(bzi_worker *worker, bzi_entry *entry)
@@ -19199,12 +19150,13 @@ static void bzi_worker_make_entry(bzi_worker *worker, bzi_entry *entry)
         if (status == BZNA_AGAIN)                           /* it was the entry's only one */
             return;
         item->result = status;
-        if (status != BZNA_OK)
-            bzi_worker_fail(worker, item, lane);
-        else if (lane)
+        if (status == BZNA_OK && lane)
             bzi_lane_add(lane, item);
-        else
+        else if (status == BZNA_OK)
             made++;
+        else if (!item->shared || item->status != BZNA_OK || bzi_status_is_of_machine(status) ||
+                 status == BZNA_E_DEVICE_LOST || status == BZNA_E_CALLBACK || !bzi_worker_give_back(worker, item))
+            bzi_item_complete(item, lane);                  /* else engines decide about it */
         if (lane && lane->count) {
             bzi_lane_flush(lane);
             bzi_worker_time(worker);
@@ -20869,10 +20821,11 @@ static bzna_status bzi_loader_check_groups(bzna_loader_config *c, bzna_error *er
         void       *values;
         const char *where;
     } groups[] = {
-#define BZI_GROUP(of, member) { BZI_OF_loader_##of, &c->member, "loader_config." #member }
-        BZI_GROUP(output, output), BZI_GROUP(outputs, extra_outputs), BZI_GROUP(order, order),
-        BZI_GROUP(shard, shard), BZI_GROUP(fields, fields), BZI_GROUP(read, read), BZI_GROUP(decode, decode),
-        BZI_GROUP(errors, errors), BZI_GROUP(pipeline, pipeline)
+#define BZI_GROUP(name) { BZI_OF_loader_##name, &c->name, "loader_config." #name }
+        BZI_GROUP(output),
+        { BZI_OF_loader_outputs, &c->extra_outputs, "loader_config.extra_outputs" },
+        BZI_GROUP(order), BZI_GROUP(shard), BZI_GROUP(fields), BZI_GROUP(read), BZI_GROUP(decode), BZI_GROUP(errors),
+        BZI_GROUP(pipeline)
 #undef BZI_GROUP
     };
 
@@ -22209,7 +22162,18 @@ BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size)
 BZI_COLD
 BZNA_API uint32_t bzna_geometry_box(const bzna_geometry *geometry, const double area[4], double out[4])
 {
-    return geometry && area && out ? (uint32_t)bzi_geometry_box(geometry, area, out) : 0;
+    double hull[4];
+
+    if (!geometry || !area || !out)
+        return 0;
+    if (bzi_geometry_hull(geometry->inverse, area, hull)) {
+        for (int i = 0; i < 4; i++)
+            out[i] = fmin(fmax(hull[i], 0), i % 2 ? geometry->out_height : geometry->out_width);
+        if (out[0] < out[2] && out[1] < out[3])
+            return 1;
+    }
+    memset(out, 0, sizeof hull);
+    return 0;
 }
 
 BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *jitter, const bzna_mxnet *mxnet,
@@ -22420,7 +22384,7 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
                                              uint64_t index_count, const uint32_t *sizes, uint64_t size_count,
                                              bzna_error *err)
 {
-    const bzi_given given = { epoch, indices, index_count, sizes, size_count };
+    const bzi_sequence given = { .epoch = epoch, .count = index_count, .batch_count = size_count };
     bzna_status status;
 
     BZI_API_BEGIN_LOADER(0);
@@ -22431,7 +22395,7 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
         BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_set_batches: loader_config.order.kind is not BZNA_ORDER_GIVEN");
     if (!index_count)
         BZI_API_MISUSE("bzna_loader_set_batches: the list of epoch %llu is empty", (bzi_llu)epoch);
-    status = bzi_loader_give(loader, &given, &e);
+    status = bzi_loader_give(loader, &given, indices, sizes, &e);
     BZI_API_END(status == BZNA_OK ? status : bzi_error_prefix(&e, __func__));
 }
 
