@@ -15976,7 +15976,8 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  *   setup      the config, and what follows from it. It does not change
  *   queues     which sample comes next, what threads hand to each other, what is asked of them, and the lock
  *
- * Code that works on samples has these two. Opening, closing and the consumer's calls have the whole loader.
+ * Code that works on samples has these two. Opening, closing and the consumer's calls have the whole loader. Members of
+ * these names, as in a batch or a worker, are the loader's.
  *
  * LOCKS
  *   mark   lock           guards                                    held across                 taken while holding
@@ -15988,11 +15989,11 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  *
  * ENTRIES
  * An entry of a loader's table stands for a run: slots side by side in one batch, whose samples are read together and
- * then worked on together, and the memory that they lie in. A run has many small samples, so that threads wake for a
+ * then worked on together, and the memory that they lie in. Many small samples make a run, so that threads wake for a
  * run and not for each sample. A large sample is a run by itself, and so is one for the pool. What is known of a single
- * sample is in the item of its slot. Any empty entry is used next, so a batch may have more runs than there are
- * entries. An entry's ticket is its place in the plan, and the lowest ticket is taken first. The states, who may change
- * an entry and its items then, and the ways out:
+ * sample is in its slot's item. Any empty entry is used next, so a batch may have more runs than there are entries. An
+ * entry's ticket is its place in the plan; the lowest is taken first. The states, who may change an entry and its items
+ * then, and the ways out:
  *
  *   state     it is in           changed by     next
  *   EMPTY     its list           nobody         READING: bzi_plan_run gives it slots, bzi_hand_work takes it
@@ -16010,12 +16011,12 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * queue under (P) alone. Only the worker or engine that has an entry writes its slots.
  *
  * A thread ends the slots of its entry one by one, or several at once: a slot is written, or is to be read again, with
- * the same sample or another one. After the last, bzi_entry_leave plans the entry once more, with its ticket, for the
- * slots that are to be read again, or empties it.
+ * the same sample or another one. After the last, bzi_entry_leave plans the entry once more, with its ticket, for slots
+ * that are to be read again, or empties it.
  *
- * Nobody waits with an entry in hand. One that is to be read later is PLANNED, says when, or how much memory it waits
- * for, and is read before new ones. While one waits for memory, no later one gets any, and the memory of those that are
- * empty or planned can be freed for it, so what was read before it ends and leaves its memory, too.
+ * Nobody waits with an entry in hand. One to be read later is PLANNED, says when, or how much memory it waits for, and
+ * is read before new ones. While one waits for memory, later ones get none, and that of empty and planned entries can
+ * be freed for it. What was read before comes to its end and leaves its memory, too.
  *
  * THE WAY OF A SAMPLE
  *   slot      bzi_plan_run, and its sample: bzi_entry_plan
@@ -16073,9 +16074,9 @@ enum { BZI_ENTRY_EMPTY, BZI_ENTRY_PLANNED, BZI_ENTRY_FULL, BZI_ENTRY_READING, BZ
 typedef struct bzi_entry {
     struct bzi_entry *next;           /* (L) in the list of its state; (P) in the pool's queue */
     struct bzi_entry *before;         /* likewise */
-    bzi_queues *queues;               /* its loader's */
+    bzi_queues *queues;
     uint32_t    state;                /* (L) BZI_ENTRY_... */
-    uint32_t    slot;                 /* its first */
+    uint32_t    slot;                 /* the first */
     uint32_t    count;                /* of slots */
     uint32_t    left;                 /* slots to be read, if it is planned; else to be made */
     uint32_t    again;                /* slots to be read after those */
@@ -16108,11 +16109,11 @@ enum { BZI_ITEM_UNREAD, BZI_ITEM_READ, BZI_ITEM_DONE };
 
 /* A slot of a batch, and the sample for it. It belongs to the thread that has its entry. */
 typedef struct bzi_item {
-    const bzi_setup    *setup;        /* the loader's */
-    bzi_queues         *queues;       /* likewise */
+    const bzi_setup    *setup;
+    bzi_queues         *queues;
     bzna_batch         *batch;
     bzi_entry          *entry;        /* of the slot */
-    uint32_t            slot;         /* in the batch */
+    uint32_t            slot;
     uint32_t            stage;        /* BZI_ITEM_... */
     uint32_t            replacements; /* samples tried for the slot before this one */
     uint32_t            again;        /* 1: this sample is made a second time */
@@ -16125,11 +16126,11 @@ typedef struct bzi_item {
     bzna_status         result;       /* of reading if that failed, else of decoding and warping */
     bzna_error         *err;          /* its slot's in the batch */
     const uint8_t      *data;         /* the sample: in the entry's memory, or in the source's */
-    uint32_t            retries;      /* failed attempts to read it */
-    uint64_t            decode_ns;    /* spent on decoding it */
-    uint64_t            warp_ns;      /* spent on warping it */
+    uint32_t            retries;
+    uint64_t            decode_ns;
+    uint64_t            warp_ns;
     uint32_t            shrinkable;   /* 1: decode.jpeg_shrink would have shrunk its JPEG */
-    uint32_t            by_nvdec;     /* 1: NVDEC decoded it */
+    uint32_t            by_nvdec;
     uint32_t            shared;       /* 1: a worker took it from the engines, and none has refused it since */
     uint32_t            is_padding;   /* 1: no sample; its slot gets order.pad_value */
 } bzi_item;
@@ -16138,7 +16139,7 @@ typedef struct bzi_item {
 typedef struct bzi_pace {
     uint64_t read_ns;                 /* of a reader; 0: not measured yet */
     uint64_t work_ns;                 /* of a worker; 0: not measured yet */
-    uint64_t bytes;                   /* that are read */
+    uint64_t bytes;
 } bzi_pace;
 
 /* One output of a loader: a tensor of each batch, of pictures of one size, one or more views a sample. */
@@ -16147,7 +16148,7 @@ typedef struct bzi_output {
     char              where[40];      /* how errors name its settings: "loader_config.extra_outputs[3]" */
     const char       *group;          /* and the struct with its warp, filter, color and augment */
     bzna_output       shape;          /* of one picture */
-    uint32_t          views;          /* of each sample */
+    uint32_t          views;
     uint32_t          random;         /* the fork of the random numbers of its first view */
     uint32_t          picture;        /* its pick's number */
     uint32_t          own_warp;       /* 1: its own; 0: the first output's */
@@ -16164,7 +16165,7 @@ typedef struct bzi_output {
     uint64_t          offset;         /* in a batch's data */
     void             *mean;           /* a copy; NULL: none */
     uint64_t          mean_bytes;
-    uint64_t          mean_hash;      /* for the check of saved states */
+    uint64_t          mean_hash;
     uint64_t          device_mean;    /* the copy on the device, or 0 */
 } bzi_output;
 
@@ -16188,7 +16189,7 @@ typedef struct bzi_views {
 typedef struct bzi_launch {
     uint32_t         count;           /* of slots */
     bzi_kernel_slots slots;
-    bzi_kernel_pass  passes[BZI_KERNEL_SLOTS];              /* what is done with them after the warp */
+    bzi_kernel_pass  passes[BZI_KERNEL_SLOTS];
 } bzi_launch;
 
 /* A stream that writes slots of batches. It gathers launches for items of one loader. */
@@ -16197,7 +16198,7 @@ typedef struct bzi_lane {
     bzi_device       *device;
     void             *stream;
     uint32_t          number;         /* of its event in batches: engines first, then the loader's workers */
-    uint32_t          count;          /* of items */
+    uint32_t          count;
     bzi_item         *items[BZI_KERNEL_SLOTS];
     /* two for each output: views without operations on pixels, and those that are warped to scratch memory */
     bzi_launch        launches[2 * BZI_LIMIT_OUTPUTS];
@@ -16209,16 +16210,16 @@ typedef struct bzi_pool {
     bzi_device        *device;
     bzi_host          *host;
     struct bzi_engine *engines;
-    uint32_t           count;         /* of engines; immutable */
+    uint32_t           count;         /* immutable */
     uint32_t           has_locks;
     bzi_mutex          mutex;
     bzi_cond           wake;          /* an entry was queued, or the pool closes */
     bzi_entries        queue;         /* (P) of one slot each */
     uint32_t           idle;          /* (P) engines that wait */
     uint32_t           live;          /* (P) engines that have not ended */
-    uint32_t           quit;          /* (P) 1: the pool closes */
+    uint32_t           quit;          /* (P) */
     bzi_watches        watches;       /* (P) */
-    bzi_watch          watch[BZI_LIMIT_SESSIONS];           /* of each engine */
+    bzi_watch          watch[BZI_LIMIT_SESSIONS];
 } bzi_pool;
 
 /* DLPack's structs, as dlpack.h lays them out: unversioned ones as of 0.2 to 1.x, versioned ones as of 1.0. */
@@ -16228,11 +16229,11 @@ typedef struct bzi_dl_tensor {
     int32_t  device_id;
     int32_t  dimensions;
     uint8_t  code;                    /* the kind of number */
-    uint8_t  bits;                    /* of one number */
+    uint8_t  bits;
     uint16_t lanes;                   /* 1 */
     int64_t *shape;
     int64_t *strides;                 /* in elements */
-    uint64_t byte_offset;             /* of the first element */
+    uint64_t byte_offset;
 } bzi_dl_tensor;
 
 typedef struct bzi_dl_managed {
@@ -16292,7 +16293,7 @@ typedef struct bzi_column {
 /* The bytes of a field in one slot. */
 typedef struct bzi_slot_bytes {
     bzi_buffer buffer;                /* grows to the largest value met */
-    uint64_t   size;                  /* of the value, in bytes */
+    uint64_t   size;                  /* of the value */
     uint32_t   present;               /* 1: the sample has the field */
 } bzi_slot_bytes;
 
@@ -16300,8 +16301,8 @@ typedef struct bzi_slot_bytes {
  * it without a lock. */
 struct bzi_setup {
     bzna_context      *context;
-    bzi_host          *host;          /* the context's */
-    const bzi_memory  *memory;        /* the host's */
+    bzi_host          *host;
+    const bzi_memory  *memory;
     bzna_dataset      *dataset;
     bzna_loader_config config;        /* with defaults filled in, without pointers to the user's arrays */
     bzi_pick           picks[BZI_LIMIT_OUTPUTS];      /* pictures of a sample; names are copies */
@@ -16319,10 +16320,10 @@ struct bzi_setup {
     uint32_t           made;          /* the first column that the program fills in (fields.made) */
     uint32_t           geometry;      /* the column with the geometry; or BZI_NO_FIELD */
     int64_t            process;       /* that opened it */
-    uint64_t           opened_ns;     /* when, for statistics */
+    uint64_t           opened_ns;
     uint64_t           fingerprint;   /* of data set and order; other states are not restored */
     uint64_t           stills;        /* bzi_dataset_hash_stills */
-    uint32_t           slice_slots;   /* of a slice */
+    uint32_t           slice_slots;
     uint64_t           slot_bytes;    /* of a sample in all outputs; 0: no pictures */
     uint64_t           data_bytes;    /* of a batch in all outputs */
     bzi_device        *device;        /* NULL: the loader uses none */
@@ -16349,8 +16350,8 @@ typedef struct bzi_batches {
 
 struct bzna_batch {
     bzna_loader *loader;
-    const bzi_setup *setup;           /* the loader's */
-    bzi_queues  *queues;              /* likewise */
+    const bzi_setup *setup;
+    bzi_queues  *queues;
     bzna_batch  *next;                /* (L) in its list */
     uint32_t     state;               /* (L) BZI_BATCH_... */
     uint32_t     slots;               /* samples, with padding */
@@ -16360,7 +16361,7 @@ struct bzna_batch {
     uint32_t     replaced;            /* (L) real slots that took another sample */
     uint32_t     stop_slot;           /* (L) the first whose sample ends the run; UINT32_MAX: none */
     uint32_t     last_of_epoch;
-    bzi_item    *items;               /* of each slot */
+    bzi_item    *items;
     uint32_t     owned;               /* (L) on loan, 1: not released yet */
     uint32_t     references;          /* (L) on loan: the owner's, and one for each DLPack tensor */
     uint64_t     epoch;
@@ -16392,8 +16393,8 @@ struct bzna_batch {
 };
 
 typedef struct bzi_worker {
-    const bzi_setup *setup;           /* the loader's */
-    bzi_queues  *queues;              /* likewise */
+    const bzi_setup *setup;
+    bzi_queues  *queues;
     bzi_software software;
     bzi_image    images[BZI_LIMIT_OUTPUTS];   /* coded, one for each pick */
     bzi_format   formats[BZI_LIMIT_OUTPUTS];  /* as their streams state */
@@ -16416,7 +16417,7 @@ typedef struct bzi_worker {
 typedef struct bzi_plan {
     bzi_order     order;              /* of the epoch being planned */
     bzi_shard     shard;              /* likewise */
-    uint64_t      seed;               /* of the run */
+    uint64_t      seed;
     uint64_t      epoch;              /* being planned */
     uint64_t      end_epoch;          /* after the last */
     uint64_t      next_batch;         /* the next batch's number in the epoch */
@@ -16430,30 +16431,30 @@ typedef struct bzi_plan {
  * is not on loan is in one list: free_batches, retiring, or the consumer's pending. */
 struct bzi_queues {
     bzi_mutex mutex;
-    bzi_cond  wake[BZI_ROLES];        /* by role */
+    bzi_cond  wake[BZI_ROLES];
     uint32_t  has_locks;
     uint32_t  sleeping[BZI_ROLES];    /* (L) threads, by role */
     uint32_t  woken[BZI_ROLES];       /* (L) 1: they were signalled, and none has gone on yet */
-    const bzi_setup *setup;           /* the loader's */
+    const bzi_setup *setup;
     bzi_pool  *hybrid;                /* from which workers take entries, too; NULL: they do not */
 
     /* Who works, and how much is read ahead; immutable once the loader is open. */
     uint32_t   sessions;              /* of the pool's, as many as the loader can keep busy; 0: no pool */
     uint32_t   worker_count;
     uint32_t   reader_count;          /* 0: workers read */
-    uint32_t   run_most;              /* samples of a run */
-    uint32_t   ahead_samples;         /* at most */
-    uint32_t   ahead_least;           /* at least, whatever their bytes */
-    uint64_t   ahead_bytes;           /* that are enough, once those are read */
+    uint32_t   run_most;              /* samples of a run, at most */
+    uint32_t   ahead_samples;         /* read ahead at most */
+    uint32_t   ahead_least;           /* read ahead at least, whatever their bytes */
+    uint64_t   ahead_bytes;           /* that are enough once so many are read ahead */
     uint64_t   memory_bytes;          /* of all entries, at most */
     bzna_batch *batches;
     uint32_t   batch_count;
 
     /* What is asked of threads. */
-    uint32_t   quit;                  /* (L) 1: it closes */
+    uint32_t   quit;                  /* (L) */
     uint32_t   stopped;               /* (L) 1: stop was called, and no reset or restore since */
     uint32_t   paused;                /* (L) resets and restores at work */
-    uint32_t   clearing;              /* (L) 1: one of them throws away what is planned */
+    uint32_t   clearing;              /* (L) 1: one throws away what is planned; nothing else is at work */
     bzi_watches watches;              /* (L) of its threads */
     bzna_error poison;                /* (L) what every call of next returns, unless BZNA_OK */
     uint64_t   alarm;                 /* (L) when a reading thread wakes by itself; UINT64_MAX: none does */
@@ -16484,9 +16485,9 @@ struct bzi_queues {
 /* A thread of a loader, or with pipeline.no_threads its work. */
 typedef struct bzi_hand {
     bzi_thread  thread;
-    const bzi_setup *setup;           /* the loader's */
-    bzi_queues *queues;               /* likewise */
-    bzi_device *device;               /* that it uses; NULL: none */
+    const bzi_setup *setup;
+    bzi_queues *queues;
+    bzi_device *device;               /* NULL: none */
     bzi_watch  *watch;
     uint32_t    role;                 /* BZI_ROLE_READ, WORK or RETIRE */
     bzi_worker *worker;               /* NULL: it does not decode */
@@ -19681,15 +19682,15 @@ struct bzna_context {
     bzi_host       *host;             /* a reference is held */
     atomic_int      references;       /* the owner's, and one for each loader */
     bzna_context_config config;       /* with defaults filled in */
-    bzi_os_exclusive exclusive;       /* of threads that make what follows; its mutex is (C) */
-    bzi_device     *device;           /* NULL: not opened yet, or there is none; once set it stays */
+    bzi_os_exclusive exclusive;       /* for who makes what follows; its mutex is (C) */
+    bzi_device     *device;           /* NULL: not opened yet, or none; once set it stays */
     bzna_error      device_error;     /* status < 0: why there is no device */
-    bzi_pool       *pool;             /* NULL: no loader has decoded on the device yet; once set it stays */
+    bzi_pool       *pool;             /* NULL: no loader has needed it yet; once set it stays */
 };
 
 static void bzi_context_retain(bzna_context *context) { atomic_fetch_add(&context->references, 1); }
 
-/* Drops a reference. The last one closes the pool and the device, and frees the context. */
+/* The last reference closes pool and device, and frees the context. */
 static void bzi_context_drop(bzna_context *context)
 {
     bzi_host *host = context->host;
@@ -19732,7 +19733,7 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
     return BZNA_OK;
 }
 
-/* Gives the context's device. The first call opens it; if that fails, each later call returns the same error, but for
+/* Gives the context's device. The first call opens it; if that fails, later calls return the same error, except for
  * lack of memory. */
 static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna_error *err)
 {
@@ -19747,11 +19748,11 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     is_new = !context->device && context->device_error.status == BZNA_OK;
     if (is_new && bzi_device_open(context->host, &context->config, &context->device, &context->device_error) ==
                       BZNA_E_DEVICE_LOST)
-        context->device_error.status = BZNA_E_DEVICE;       /* the library had nothing on it: there is just no device */
+        context->device_error.status = BZNA_E_DEVICE;       /* nothing is lost: there is just no device */
     device = context->device;
     if (!device)
         *err = context->device_error;
-    if (context->device_error.status == BZNA_E_MEMORY)      /* not stored: there may be memory the next time */
+    if (context->device_error.status == BZNA_E_MEMORY)      /* not stored: there may be memory next time */
         bzi_error_init(&context->device_error);
     bzi_os_exclusive_end(&context->exclusive);
 
@@ -19764,7 +19765,7 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
         return bzi_cuda_fail_forked(err);
 
     if (bzi_device_is_lost(device)) {
-        /* if only the kernel's pixels were wrong, the CPU can be used instead */
+        /* if only the kernel's pixels were wrong, the CPU can take over */
         bzi_device_fail_lost(device, err);
         return err->status = bzi_device_is_wrong(device) ? BZNA_E_DEVICE : err->status;
     }
@@ -19773,7 +19774,7 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     return BZNA_OK;
 }
 
-/* Gives the device's pool, and makes it first if need be. Pre: bzi_context_gpu has returned the device. */
+/* Gives the device's pool, made first if need be. Pre: bzi_context_gpu has returned the device. */
 static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
@@ -19793,9 +19794,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
  * What the threads of a loader do, one piece after the other. With pipeline.no_threads, the thread in bzna_loader_next
  * does that, one run after the other, and what is read ahead is less than a run. */
 
-/* Does the next piece of work, or returns 0 if there is none before *when, as in bzi_can_read. What was read is worked
- * on before more is read, so that no sample that holds memory waits while memory is short. (L), but not while it
- * works. */
+/* Does the next piece of work, or returns 0 if there is none before *when, as in bzi_can_read. What was read comes
+ * before reading more, so that no sample that holds memory waits while memory is short. (L), but not while it works. */
 static int bzi_hand_work(bzi_hand *hand, uint64_t *when)
 {
     bzi_queues *queues = hand->queues;
@@ -19813,7 +19813,7 @@ static int bzi_hand_work(bzi_hand *hand, uint64_t *when)
     if ((hand->role == BZI_ROLE_READ ? !bzi_can_read_more(queues) : queues->reader_count) ||
         !bzi_can_read(queues, &entry, when))
         return 0;
-    /* what is planned comes before new slots of the plan, which may turn out to have none left */
+    /* a planned entry comes before new slots, of which the plan may have none left */
     if (!entry)
         entry = bzi_plan_run(queues, queues->sessions ? 1 : bzi_queues_run_length(queues));
     if (!entry)
@@ -19824,12 +19824,12 @@ static int bzi_hand_work(bzi_hand *hand, uint64_t *when)
 }
 
 /* Waits until there is perhaps something to do, and counts how long. One thread wakes by itself at `when`, when the
- * next planned entry can be read; UINT64_MAX: that is not known. (L), but not during the wait. */
+ * next planned entry can be read, if that is known. (L), but not during the wait. */
 static void bzi_hand_sleep(const bzi_hand *hand, uint64_t when)
 {
     bzi_queues *queues = hand->queues;
     const uint32_t role = hand->role;
-    /* a worker waits for samples, or for a batch to fill; with NVDEC, idle workers are normal */
+    /* workers wait for samples, or for a batch to fill; with NVDEC, idle ones are normal */
     const int before = role == BZI_ROLE_WORK && (queues->open || queues->free_batches.first);
     const int is_first = when < queues->alarm;
     const uint64_t start = bzi_os_now_ns();
@@ -19846,7 +19846,6 @@ static void bzi_hand_sleep(const bzi_hand *hand, uint64_t when)
                    &queues->stats.stage[BZNA_STAGE_DECODE].wait_after_ns) += waited;
 }
 
-/* A thread of a loader. */
 static BZI_OS_THREAD bzi_hand_run(void *argument)
 {
     bzi_hand *hand = argument;
@@ -19878,7 +19877,7 @@ static BZI_OS_THREAD bzi_hand_run(void *argument)
 }
 
 /* Without threads, does the next piece of work that the batch to be delivered needs. Returns the time before which
- * there is none, or UINT64_MAX. An error that ends the loader is in queues.poison. (L), but not while it works. */
+ * there is none, or UINT64_MAX. queues.poison gets an error that ends the loader. (L), but not while it works. */
 static uint64_t bzi_loader_work(bzna_loader *loader)
 {
     bzi_device *device = loader->setup.device;
@@ -19903,7 +19902,7 @@ static uint64_t bzi_loader_work(bzna_loader *loader)
 
 /* --- Batches --- */
 
-/* Makes the arrays of a batch. Returns 0 if there is no memory. */
+/* Returns 0 if there is no memory. */
 static int bzi_batch_make_arrays(bzna_batch *batch)
 {
     const bzi_setup *setup = batch->setup;
@@ -19933,7 +19932,7 @@ static int bzi_batch_make_arrays(bzna_batch *batch)
     return 1;
 }
 
-/* Makes a batch's memory on the device, pinned memory if data goes to the host, and events. In the CUDA context. */
+/* Makes a batch's events, its memory on the device, and pinned memory if data goes to the host. In the CUDA context. */
 static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
 {
     const bzi_setup *setup = batch->setup;
@@ -19949,13 +19948,13 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
         if (bzi_device_event(device, &batch->written[i], err) != BZNA_OK)
             return err->status;
 
-    /* Work that the consumer enqueued on its stream may still use the memory. */
+    /* Work on the consumer's stream may still use the memory. */
     batch->has_release = bzi_device_record(device, batch->released, setup->stream, err) == BZNA_OK;
     return batch->has_release ? BZNA_OK : err->status;
 }
 
-/* Makes one batch. Its slices lie in the user's buffers, or side by side in the library's memory. In the CUDA context,
- * if the loader has a device. */
+/* Makes one batch. Its slices lie in the user's buffers, or side by side in the library's memory. In the CUDA context
+ * of the device, if there is one. */
 static bzna_status bzi_batch_make(bzna_batch *batch, uint32_t number, bzna_error *err)
 {
     const bzi_setup *setup = batch->setup;
@@ -19980,7 +19979,7 @@ static bzna_status bzi_batch_make(bzna_batch *batch, uint32_t number, bzna_error
         batch->slices[k] = output->buffers ? output->buffers[first + k].data : data + k * slice_bytes;
 
     if (batch->has_release)
-        bzi_batch_to_retiring(batch);                       /* no lock, because there are no threads yet */
+        bzi_batch_to_retiring(batch);                       /* no lock: there are no threads yet */
     else
         bzi_batch_to_free(batch);
     return BZNA_OK;
@@ -19988,7 +19987,7 @@ static bzna_status bzi_batch_make(bzna_batch *batch, uint32_t number, bzna_error
 
 /* --- The loader's parts --- */
 
-/* Makes entries, queues, and the arrays of batches, workers and threads. The loader frees them when it ends. */
+/* Makes entries, queues, and the arrays of batches, workers and threads. */
 static bzna_status bzi_loader_make_entries(bzna_loader *loader, bzna_error *err)
 {
     bzi_setup *setup = &loader->setup;
@@ -20020,7 +20019,7 @@ static bzna_status bzi_loader_make_entries(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Makes the order of samples, and the hash of it and of the data set, without which a saved state is not restored. Pre:
+/* Makes the order of samples, and the hash of it and of the data set, without which no saved state is restored. Pre:
  * the config is checked, and the user's arrays still exist. */
 static bzna_status bzi_order_make(bzi_order *order, bzi_setup *setup, bzna_error *err)
 {
@@ -20039,8 +20038,8 @@ static bzna_status bzi_order_make(bzi_order *order, bzi_setup *setup, bzna_error
     return bzi_indices_repeat(setup, order->indices, count, &order->repeats, err);
 }
 
-/* Starts all threads, one after the other on the caller's processors, or only prepares the work without threads. The
- * loader ends them, after an error, too. In the CUDA context, if batches lie on the device. */
+/* Starts all threads, one after the other on the caller's processors, or without threads only prepares the work.
+ * bzi_loader_end ends them, after an error, too. In the CUDA context, if batches lie on the device. */
 static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err)
 {
     static const char *const names[BZI_ROLES] = {
@@ -20119,7 +20118,7 @@ static void bzi_batch_free(const bzna_batch *batch)
 }
 
 /* Frees what batches on loan needed until now, after the device's work on them. All of it stays if something still uses
- * it: a thread that was left alone in a call of the driver, or work of the program's. If the device is lost, the
+ * it: a thread that was left alone in a call of the driver, or work of the program's. After a lost device, the
  * library's own objects are freed nevertheless. Pre: bzi_loader_end. */
 BZI_COLD
 static void bzi_loader_free(bzna_loader *loader)
@@ -20164,8 +20163,8 @@ static void bzi_loader_free(bzna_loader *loader)
     bzi_context_drop(context);
 }
 
-/* Ends a loader: waits until no thread uses it, neither the library's nor one in next, and frees what only its threads
- * use. A thread that does not return from a call of the driver is left alone, with all that it may use. */
+/* Waits until no thread uses a loader, neither the library's nor one in next, and frees what only its threads use. A
+ * thread that does not return from a call of the driver is left alone, with all that it may use. */
 static void bzi_loader_end(bzna_loader *loader)
 {
     bzi_setup *setup = &loader->setup;
@@ -20196,13 +20195,12 @@ static void bzi_loader_end(bzna_loader *loader)
     bzi_dataset_drop(setup->dataset);
 }
 
-/* Returns the epoch after the last one. */
 static uint64_t bzi_loader_end_epoch(const bzna_loader_config *config, uint64_t first)
 {
     return config->order.epochs > UINT64_MAX - first ? UINT64_MAX : first + config->order.epochs;
 }
 
-/* Drops a reference. The last one frees the loader. Without the lock. */
+/* The last reference frees the loader. Without the lock. */
 static void bzi_loader_unref(bzna_loader *loader)
 {
     if (atomic_fetch_sub(&loader->references, 1) == 1)
@@ -20215,7 +20213,7 @@ static void bzi_loader_unref(bzna_loader *loader)
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
-/* Looks for the next batch. Returns BZNA_OK with it, BZNA_END, an error, or BZNA_AGAIN if it is to come. (L) */
+/* Returns BZNA_OK with the next batch, BZNA_END, an error, or BZNA_AGAIN if it is to come. (L) */
 static bzna_status bzi_loader_look(bzi_queues *queues, bzna_batch **out, bzna_error *err)
 {
     const bzi_plan *plan = &queues->plan;
@@ -20248,7 +20246,7 @@ static bzna_status bzi_loader_look(bzi_queues *queues, bzna_batch **out, bzna_er
 }
 
 /* Waits for the next batch, or makes it, without threads: one piece of it if timeout_ns is 0, which does not wait.
- * Below 0 there is no limit. Returns what bzi_loader_look does, with BZNA_AGAIN only after the timeout. (L) */
+ * Below 0 there is no limit. Returns what bzi_loader_look does; BZNA_AGAIN: after the timeout. (L) */
 static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
     bzi_queues *queues = &loader->queues;
@@ -20274,7 +20272,7 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
     }
 }
 
-/* Makes the consumer's stream, or for a batch on the host the host, wait for the lanes that wrote to the batch. */
+/* Makes the consumer's stream, or the host for a batch on it, wait for the lanes that wrote to the batch. */
 static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
 {
     const bzi_setup *setup = batch->setup;
@@ -20293,13 +20291,13 @@ static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
         batch->touched[i] = status != BZNA_OK;
     }
 
-    if (status != BZNA_OK)                                  /* the batch is not delivered, and may be written again */
+    if (status != BZNA_OK)                                  /* it is not delivered, and may be written again */
         bzi_batch_drain_writes(batch);
     bzi_device_leave(device);
     return status;
 }
 
-/* Drops a reference to a batch. The last one ends the loan. Without the lock. */
+/* The last reference ends the loan. Without the lock. */
 static void bzi_batch_unref(bzna_batch *batch)
 {
     bzi_queues *queues = batch->queues;
@@ -20324,7 +20322,7 @@ static void bzi_batch_unref(bzna_batch *batch)
     }
     bzi_queues_lock(queues);
     if (status != BZNA_OK)
-        bzi_queues_break(queues, &err);                     /* nothing may be written where GPU work perhaps reads */
+        bzi_queues_break(queues, &err);                     /* GPU work may still read it: never write to it */
     if (batch->has_release || status != BZNA_OK)
         bzi_batch_to_retiring(batch);
     else
@@ -20334,7 +20332,7 @@ static void bzi_batch_unref(bzna_batch *batch)
 }
 
 /* Takes back a batch that the device did not finish, and ends the loader. Returns the error that every later call
- * returns: the batch's own, or one that ended the loader before. Without the lock. */
+ * returns: this one, or that which ended the loader before. Without the lock. */
 static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
 {
     bzi_queues *queues = batch->queues;
@@ -20385,10 +20383,10 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     return status;
 }
 
-/* Returns 1 if a batch is on loan and its owner has not released it. (L) */
+/* Returns 1 until its owner has released a batch on loan. (L) */
 static int bzi_batch_is_owned(const bzna_batch *batch) { return batch->state == BZI_BATCH_ON_LOAN && batch->owned; }
 
-/* Drops a DLPack tensor's reference to the batch, but in a child after fork(): the batch is the parent's. */
+/* Drops a DLPack tensor's reference, but not in a forked child: the batch is the parent's. */
 static void bzi_batch_delete_tensor(bzna_batch *batch)
 {
     if (!bzi_loader_forked(batch->loader))
@@ -20398,7 +20396,6 @@ static void bzi_batch_delete_tensor(bzna_batch *batch)
 static void bzi_batch_delete_managed(bzi_dl_managed *tensor) { bzi_batch_delete_tensor(tensor->manager); }
 static void bzi_batch_delete_versioned(bzi_dl_versioned *tensor) { bzi_batch_delete_tensor(tensor->manager); }
 
-/* Describes a tensor in the forms of DLPack. */
 static void bzi_batch_describe_export(bzna_batch *batch, uint32_t number)
 {
     bzi_export *export = &batch->exports[number];
@@ -20430,8 +20427,8 @@ static void bzi_batch_describe_export(bzna_batch *batch, uint32_t number)
     export->versioned.tensor = *to;
 }
 
-/* Exports a tensor to DLPack. All exports of it get the same struct, and each has a reference to the batch. All tensors
- * are described with the first export, and only read until the last one is deleted. */
+/* Exports a tensor to DLPack. All exports of it get the same struct, and each has a reference to the batch. The first
+ * export describes all tensors, which are only read until the last one is deleted. */
 static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t version, void **out, bzna_error *err)
 {
     const bzi_setup *setup = batch->setup;
@@ -20489,7 +20486,7 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
  * Stopping, resetting, saving and restoring a loader. */
 
 /* Moves to a place: waits for the samples at hand, throws away lists and what is planned, and plans from there. Fails
- * with E_STATE while a thread is in bzna_loader_next. Without the lock. */
+ * while a thread is in bzna_loader_next. Without the lock. */
 static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
                                    uint64_t end_epoch, bzna_error *err)
 {
@@ -20531,7 +20528,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
     return BZNA_OK;
 }
 
-/* Returns the checksum of a state: a hash of its other members. */
+/* Returns a hash of a state's other members. */
 static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
 {
     const size_t after = offsetof(bzna_loader_state, pixels);
@@ -20564,8 +20561,8 @@ static uint64_t bzi_warp_hash(const bzna_warp *w, uint64_t hash)
     return hash;
 }
 
-/* Continues a hash with all that determines an output's pixels. dtype and layout only say how they are stored. What
- * 0.3 did not have is hashed only if it is set, so that states of 0.3 are restored. */
+/* Continues a hash with all that determines an output's pixels, so without dtype and layout, which only say how they
+ * are stored. What 0.3 did not have is hashed only if it is set, so that states of 0.3 are restored. */
 static uint64_t bzi_output_pixels(const bzi_setup *setup, const bzi_output *output, uint64_t hash)
 {
     const bzna_transform *t = &output->transform;
@@ -20605,7 +20602,7 @@ static uint64_t bzi_output_pixels(const bzi_setup *setup, const bzi_output *outp
     return bzi_hash(hash, pick->name ? pick->name : "", pick->name ? strlen(pick->name) : 0);
 }
 
-/* Returns that hash of all outputs. A single output of one view has the hash of its pixels alone. */
+/* A single output of one view has the hash of its pixels alone. */
 static uint64_t bzi_setup_pixels(const bzi_setup *setup)
 {
     uint64_t hash = BZI_HASH_START;
@@ -20661,13 +20658,12 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
  *
  * The counters of a loader, and a judgement of what limits it. The thresholds are rules of thumb. */
 
-/* Returns the share of the time of a stage's threads, in percent. */
+/* In percent of the time of a stage's threads. */
 static double bzi_share_of(uint64_t ns, const bzna_statistics *stats, uint64_t threads)
 {
     return 100.0 * (double)ns / ((double)stats->elapsed_ns * (double)(threads ? threads : 1) + 1.0);
 }
 
-/* Writes which stage limits a loader, and the advice for that. */
 BZI_PRINTF(3, 4)
 static void bzi_statistics_advise(bzna_statistics *stats, uint32_t stage, const char *format, ...)
 {
@@ -20679,8 +20675,8 @@ static void bzi_statistics_advise(bzna_statistics *stats, uint32_t stage, const 
     va_end(arguments);
 }
 
-/* Judges what limits a loader. Without decoder threads, the consumer's does all the work. Readers that are blocked
- * while NVDEC waits for samples wait for the consumer's work on the device. */
+/* Without decoder threads, the consumer's does all the work. Readers that are blocked while NVDEC waits for samples
+ * wait for the consumer's work on the device. */
 static void bzi_statistics_judge(bzna_statistics *stats)
 {
     const bzna_stage_statistics *reader = &stats->stage[BZNA_STAGE_READ], *decoder = &stats->stage[BZNA_STAGE_DECODE];
@@ -20739,14 +20735,13 @@ static void bzi_statistics_judge(bzna_statistics *stats)
                               "more samples read ahead (read.ahead_samples)", starved, reading);
 }
 
-/* Fills in what a loader has counted. */
 static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 {
     const bzi_setup *setup = &loader->setup;
     bzi_queues *queues = &loader->queues;
     bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
     bzna_stage_statistics *deliver = &stats->stage[BZNA_STAGE_DELIVER];
-    int by_nvdec;                                           /* it decodes most samples; stills never go there */
+    int by_nvdec;                                           /* it decodes most samples */
 
     bzi_queues_lock(queues);
     *stats = queues->stats;
@@ -20812,8 +20807,8 @@ static const char *bzi_setting_name(char text[BZI_SETTING_BYTES], const char *gr
     return text;
 }
 
-/* Checks and completes the groups of settings, but for those that outputs may have of their own. Without threads,
- * processors are not counted: C libraries open a file for that, which a sandbox may forbid. */
+/* Checks and completes the groups of settings that outputs cannot have of their own. Without threads, processors are
+ * not counted: C libraries open a file for that, which a sandbox may forbid. */
 static bzna_status bzi_loader_check_groups(bzna_loader_config *c, bzna_error *err)
 {
     const struct {
@@ -20841,7 +20836,7 @@ static bzna_status bzi_loader_check_groups(bzna_loader_config *c, bzna_error *er
     return BZNA_OK;
 }
 
-/* Returns 1 if batches have no pictures: other fields are named, and nothing about pictures is said. */
+/* Returns 1 if batches have no pictures: other fields are named, and nothing is set for pictures. */
 static int bzi_loader_lacks_pictures(const bzna_loader_config *c)
 {
     const bzna_loader_output *o = &c->output;
@@ -20899,7 +20894,7 @@ static bzna_status bzi_setup_check_counts(bzi_setup *setup, bzna_error *err)
     return bzi_device_check_wanted("loader_config.output.device", c->output.device, err);
 }
 
-/* Checks the caller's memory for batches, which need data_bytes each. Pre: slices divide batch_size. */
+/* Checks the caller's memory for batches of data_bytes each. Pre: slices divide batch_size. */
 static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_t data_bytes, bzna_error *err)
 {
     const bzna_loader_output *o = &c->output;
@@ -21022,8 +21017,8 @@ static bzna_status bzi_setup_policies(bzi_setup *setup, bzi_output *output, bzna
     return BZNA_OK;
 }
 
-/* Copies a pick's name, and tries it on the first sample, so that a mistyped one fails now. Other errors are ignored:
- * what cannot be read now may be readable later. setting: that names the field. */
+/* Copies a pick's name, and tries it on the first sample, so that a mistyped one fails now. Other errors are ignored,
+ * as what cannot be read now may be readable later. setting: that names the field. */
 static bzna_status bzi_setup_try_pick(bzi_setup *setup, bzi_pick *pick, const char *setting, bzna_error *err)
 {
     const bzi_part *part = &setup->dataset->parts[0];
@@ -21039,8 +21034,7 @@ static bzna_status bzi_setup_try_pick(bzi_setup *setup, bzi_pick *pick, const ch
 }
 
 /* Completes an output, and adds it. Without a field, it has the picture, or the thumbnail if all such outputs are small
- * enough. palette: how its field, which is decoded once, is delivered to all outputs of
- * it. */
+ * enough. palette: how its field, decoded once, is delivered to all outputs of it. */
 static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, uint32_t palette, bzna_error *err)
 {
     const uint32_t number = setup->output_count++;
@@ -21082,7 +21076,7 @@ static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, uint32_t p
     return BZNA_OK;
 }
 
-/* Takes an output's name and shape. A further one has the first one's for what it does not set. */
+/* Takes an output's name and shape, for a further one by default the first one's. */
 static bzna_status bzi_setup_shape(const bzi_setup *setup, const bzna_loader_output *e, bzi_output *output,
                                    bzna_error *err)
 {
@@ -21113,7 +21107,7 @@ static bzna_status bzi_setup_shape(const bzi_setup *setup, const bzna_loader_out
     return bzi_settings_check(BZI_OF_output, &shape, output->where, err);
 }
 
-/* Makes an output. A further one shares with the first one all that it does not set itself. */
+/* Makes an output. A further one shares with the first what it does not set itself. */
 static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *e, bzna_error *err)
 {
     const bzna_loader_filter *filter = e->filter ? e->filter : &setup->config.filter;
@@ -21184,8 +21178,8 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
  *
  * Chooses the decoder and opens loaders. */
 
-/* Asks the context for the device and the sessions that the config may use. *why says why there are none, which is no
- * error here. */
+/* Asks the context for the device and the sessions that the config may use. *why: why there are none, which is no error
+ * here. */
 static bzna_status bzi_setup_find_gpu(bzi_setup *setup, bzna_error *why, bzna_error *err)
 {
     const bzna_loader_config *config = &setup->config;
@@ -21243,8 +21237,8 @@ static void bzi_setup_scale(bzi_setup *setup, bzi_queues *queues)
     queues->run_most = queues->run_most && !sessions ? queues->run_most : 1;
 }
 
-/* Decides what decodes, and where batches lie. A missing GPU is an error only if the config insists on one. One that is
- * there but cannot be used (after fork, out of memory, lost) always is. */
+/* Decides what decodes, and where batches lie. A missing GPU is an error only if the config insists on one; one that
+ * cannot be used (after fork, out of memory, lost) always is. */
 static bzna_status bzi_setup_decide(bzi_setup *setup, bzna_error *err)
 {
     const bzna_loader_config *config = &setup->config;
@@ -21288,8 +21282,8 @@ static bzna_status bzi_setup_decide(bzi_setup *setup, bzna_error *err)
     return bzi_setup_add_tensor(setup, "status", BZNA_DTYPE_INT32, NULL, 0, 0, err);
 }
 
-/* Takes NVDEC for JPEG, if the device has a decoder for it that has not failed its check in another loader. When a
- * sample comes it is too late to choose: then it fails. */
+/* Takes NVDEC for JPEG, if the device has a decoder for it that has not failed its check in another loader. Now,
+ * because once a sample has come it can only fail. */
 static bzna_status bzi_setup_take_jpeg(bzi_setup *setup, bzna_error *err)
 {
     bzna_codec_info info = { .codec = BZNA_CODEC_JPEG, .chroma_format = 1, .depth = 8 };
@@ -21350,8 +21344,8 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
-/* Fails if it is certain that no sample gives a picture: no container has a picture field for an output that takes any,
- * or all know the codec of their pictures, and nothing decodes any of them. Otherwise each sample fails by itself. */
+/* Fails if no sample can give a picture: no container has a picture field for an output that takes any, or all know the
+ * codec of their pictures, and nothing decodes any of them. Otherwise each sample fails by itself. */
 static bzna_status bzi_setup_check_pictures(const bzi_setup *setup, bzna_error *err)
 {
     const bzna_dataset *dataset = setup->dataset;
@@ -21374,7 +21368,7 @@ static bzna_status bzi_setup_check_pictures(const bzi_setup *setup, bzna_error *
     return bzi_error_prefix(err, "loader_config.output");
 }
 
-/* Does all that can fail. The caller frees what was made. Pre: the arrays of the user's config are there. */
+/* Does all that can fail. The caller frees what was made. Pre: the user's arrays still exist. */
 static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
 {
     bzi_setup *setup = &loader->setup;
@@ -21413,7 +21407,6 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     return bzi_loader_start(loader, err);
 }
 
-/* Makes a loader and starts its threads. */
 static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
                                    bzna_loader **out, bzna_error *err)
 {
@@ -21440,7 +21433,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     setup->opened_ns = loader->queues.pool_ns = bzi_os_now_ns();
     status = bzi_loader_build(loader, err);
 
-    /* These point to the caller's memory. All that is needed of it has been copied. */
+    /* The caller's memory, of which all that is needed has been copied. */
     c = &setup->config;
     c->fields.image = c->fields.tensors = c->fields.bytes = NULL;
     c->fields.made = NULL;
@@ -21464,7 +21457,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 /* ==== 87. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
-/* Returns how many bytes of an error a caller's struct takes. One without room for a message takes none. */
+/* Returns how many bytes of an error fit in a caller's struct: none without room for a message. */
 static uint32_t bzi_api_error_room(uint64_t struct_size)
 {
     const uint32_t most = sizeof(bzna_error), room = struct_size ? (uint32_t)bzi_min(struct_size, most) : most;
@@ -21472,7 +21465,7 @@ static uint32_t bzi_api_error_room(uint64_t struct_size)
     return room > offsetof(bzna_error, message) ? room : 0;
 }
 
-/* Copies an error to the caller's struct, as far as there is room. Returns `status`. */
+/* Copies an error to the caller's struct, as far as it fits. Returns `status`. */
 BZI_COLD
 static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status status)
 {
@@ -21531,7 +21524,7 @@ static bzna_status bzi_api_check_timeout(int64_t timeout_ns, const char *call, b
     if (!(object) || bzi_os_in_callback)                                                     \
     return (object) ? BZNA_E_STATE : BZNA_OK
 
-/* Copies an answer to the caller's struct, as far as that has room. */
+/* Copies an answer to the caller's struct, as far as it fits. */
 static bzna_status bzi_api_out(const char *name, void *out, size_t given, void *all, size_t known, bzna_error *err)
 {
     if (given < sizeof(uint32_t) || given > UINT32_MAX)
@@ -21541,7 +21534,7 @@ static bzna_status bzi_api_out(const char *name, void *out, size_t given, void *
     return BZNA_OK;
 }
 
-/* Hands queued messages to the user's function, at the end of a call that may have made some. */
+/* Hands queued messages to the user's function, after what may have made some. */
 static bzna_status bzi_api_logged(bzi_host *host, bzna_status status)
 {
     bzi_log_deliver(host);
@@ -21577,7 +21570,6 @@ BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_te
 
 #define BZI_API_IN(all, given, of) BZI_API_TRY(bzi_settings_in(&(all), sizeof(all), given, BZI_OF_##of, #of, &e))
 
-/* Functions that clear a struct of the caller's, and set its size. */
 #define BZI_API_INIT(name)                                                                   \
     BZI_COLD                                                                                 \
     BZNA_API void bzna_##name##_init(bzna_##name *all, size_t struct_size)                   \
@@ -21707,7 +21699,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
 /* ==== 88. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
-/* Finds the container of a sample, and makes its index the one in there. */
+/* Finds a sample's container, and makes its index the one in there. */
 #define BZI_API_FIND(c, index)                                                               \
     if (!((c) = bzi_dataset_find(dataset, (index), &e)))                                     \
     BZI_API_END(e.status)
@@ -21723,7 +21715,7 @@ static bzna_status bzi_api_need_all(const char *name, const void *pointers, uint
     return BZNA_OK;
 }
 
-/* Completes the caller's config in *c, and checks its enumerations, reserved words and classes. */
+/* Takes the caller's config, and checks its classes. */
 static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c, bzna_error *err)
 {
     memset(c, 0, sizeof *c);
@@ -21768,7 +21760,7 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, 
     BZI_API_END(bzna_dataset_open_list(context, &path, 1, config, out, &e));
 }
 
-/* Opens what is no path. callbacks: NULL, or a user's source, of which input.source is made. */
+/* callbacks: NULL, or a user's source, which becomes input.source. */
 static bzna_status bzi_api_open_input(bzna_context *context, bzi_input input, const bzna_source *callbacks,
                                       const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
