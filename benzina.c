@@ -16090,7 +16090,6 @@ typedef struct bzi_entry {
     bzi_buffer  bytes;                /* its memory */
     uint64_t    used;                 /* bytes of it that samples lie in */
     uint64_t    frames;               /* a hash of the decoder format it needs; 0: no engine has looked yet */
-    uint32_t    only_engines;         /* (P) queued, 1: no worker takes it */
     uint32_t    passed_over;          /* (P) queued: how often a later one was taken while this was the first */
 } bzi_entry;
 
@@ -16315,10 +16314,9 @@ struct bzi_setup {
     bzi_tensor         tensors[BZI_TENSORS_MAX];
     uint32_t           tensor_end;    /* the number after the last */
     bzi_column         columns[BZI_LIMIT_ALL_COLUMNS];      /* tensors, then bytes */
-    uint32_t           tensor_count;  /* of columns */
+    uint32_t           tensor_count;  /* of columns; the geometry is the last */
     uint32_t           column_count;  /* and bytes */
     uint32_t           made;          /* the first column that the program fills in (fields.made) */
-    uint32_t           geometry;      /* the column with the geometry; or BZI_NO_FIELD */
     int64_t            process;       /* that opened it */
     uint64_t           opened_ns;
     uint64_t           fingerprint;   /* of data set and order; other states are not restored */
@@ -16485,7 +16483,6 @@ struct bzi_queues {
 /* A thread of a loader, or with pipeline.no_threads its work. */
 typedef struct bzi_hand {
     bzi_thread  thread;
-    const bzi_setup *setup;
     bzi_queues *queues;
     bzi_device *device;               /* NULL: none */
     bzi_watch  *watch;
@@ -17082,7 +17079,6 @@ static int bzi_pool_submit(bzi_pool *pool, const bzi_item *item)
     alive = pool->live > 0;
     if (alive) {
         bzi_entry_move(entry, BZI_ENTRY_POOL);
-        entry->only_engines = item->shared;
         bzi_entries_add(&pool->queue, entry, item->shared ? NULL : pool->queue.last);
         if (pool->idle)
             bzi_os_wake_one(&pool->wake);
@@ -17101,7 +17097,7 @@ static bzi_entry *bzi_pool_share(bzi_pool *pool, const bzi_queues *queues, int t
     bzi_os_lock(&pool->mutex);
     entry = pool->queue.count > pool->live ? pool->queue.first : NULL;
     for (; entry && !(found && number > pool->live); entry = entry->next, number++)
-        if (entry->queues == queues && !entry->only_engines)
+        if (entry->queues == queues && !bzi_entry_items(entry)->shared)
             found = entry;
     if (found && take)
         bzi_entries_remove(&pool->queue, found);
@@ -17502,24 +17498,6 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_sequence *give
     return status;
 }
 
-/* Counts what this rank has of a whole epoch: with lists, of the one under way, or 0 without its list. Lists may be
- * freed as soon as the lock is free. */
-static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *batches)
-{
-    const bzi_plan *plan = &loader->queues.plan;
-    const bzi_shard shard = bzi_setup_share(&loader->setup, NULL);
-    const bzi_sequence *list;
-
-    *samples = bzi_shard_samples(&shard);
-    *batches = bzi_shard_batches(&shard);
-    bzi_queues_lock(&loader->queues);
-    if (plan->is_given && (list = bzi_plan_find_list(plan, plan->done.epoch)) != NULL) {
-        *samples = list->own_samples;
-        *batches = list->own_batches;
-    }
-    bzi_queues_unlock(&loader->queues);
-}
-
 
 /* ==== 68. Loader: fields ============================================================================================
  * Calls: rooms 2, 8-9, 12, 20, 25, 32, 41, 63.
@@ -17672,7 +17650,6 @@ static bzna_status bzi_setup_make_made(bzi_setup *setup, bzna_error *err)
         if (bzi_setup_add_made(setup, &fields->made[i], where, err) != BZNA_OK)
             return err->status;
     }
-    setup->geometry = fields->geometry ? setup->tensor_count : BZI_NO_FIELD;
     return fields->geometry ? bzi_setup_add_made(setup, &geometry, "loader_config.fields.geometry", err) : BZNA_OK;
 }
 
@@ -17789,7 +17766,7 @@ static bzna_status bzi_item_put_field(const bzi_item *item, const bzi_sample *sa
  * same container. */
 static bzna_status bzi_item_fields(bzi_hand *hand, const bzi_item *item, const bzi_sample *sample, bzna_error *err)
 {
-    const bzi_setup *setup = hand->setup;
+    const bzi_setup *setup = item->setup;
     bzna_status status = BZNA_OK;
 
     for (uint32_t i = 0; i < setup->column_count && hand->fields_of != item->container; i++)
@@ -18120,7 +18097,7 @@ static bzna_status bzi_item_made(const bzi_item *item, const bzna_picture *pictu
     static const bzna_picture none;
     const bzi_setup *setup = item->setup;
     const bzna_picture *picture = pictures ? &pictures[setup->outputs->picture] : &none;
-    const uint32_t is_made = setup->config.fields.made_count, is_tensor = setup->geometry != BZI_NO_FIELD;
+    const uint32_t is_made = setup->config.fields.made_count, is_tensor = setup->config.fields.geometry;
     bzna_sample_info info;
 
     for (uint32_t i = 0; pictures && i < setup->outputs->views && (is_made || is_tensor); i++) {
@@ -18130,7 +18107,7 @@ static bzna_status bzi_item_made(const bzi_item *item, const bzna_picture *pictu
         if (is_tensor) {
             const double rest[7] = { g->width, g->height, g->crop[0], g->crop[1], g->crop[2], g->crop[3],
                                      g->flip_h + 2 * g->flip_v };
-            float *to = (float *)(void *)bzi_item_value(item, setup->geometry) + 16 * i;
+            float *to = (float *)(void *)bzi_item_value(item, setup->tensor_count - 1) + 16 * i;
             for (int k = 0; k < 16; k++)
                 to[k] = (float)(k < 9 ? g->homography[k] : rest[k - 9]);
         }
@@ -18304,7 +18281,7 @@ static uint8_t *bzi_entry_use(bzi_entry *entry, uint64_t bytes)
 static void bzi_reader_prefetch(const bzi_hand *hand, const bzi_item *next)
 {
     const bzi_container *container = next ? next->container : NULL;
-    const uint32_t columns = hand->setup->column_count;
+    const uint32_t columns = hand->queues->setup->column_count;
     bzi_extent extent;
 
     if (!container || next->is_padding || !(container->records_held || (columns && container->source.held)))
@@ -18350,7 +18327,7 @@ static bzna_status bzi_reader_read(bzi_hand *hand, bzi_item *item, bzna_error *e
     int64_t *target = &item->batch->targets[item->slot];
     bzna_status status = BZNA_OK;
 
-    *target = item->is_padding ? hand->setup->config.order.pad_target : BZNA_TARGET_NONE;
+    *target = item->is_padding ? item->setup->config.order.pad_target : BZNA_TARGET_NONE;
     if (item->is_padding)
         return BZNA_END;
 
@@ -18464,10 +18441,10 @@ static uint32_t bzi_reader_read_entry(bzi_hand *hand, bzi_entry *entry)
             bzi_reader_prefetch(hand, item + 1 < end ? item + 1 : NULL);
             item->status = bzi_reader_read(hand, item, item->err);
             if (item->status != BZNA_OK)
-                bzi_item_clear_fields(item, 0, hand->setup->column_count);
+                bzi_item_clear_fields(item, 0, item->setup->column_count);
             is_short = item->status == BZNA_AGAIN;
         }
-        if (is_short || bzi_reader_retries(&hand->setup->config.read, item)) {
+        if (is_short || bzi_reader_retries(&item->setup->config.read, item)) {
             item->data = NULL;
             retried += !is_short;
             continue;
@@ -19066,15 +19043,6 @@ static uint64_t bzi_worker_time(bzi_worker *worker)
     return worker->clock - before;
 }
 
-/* Returns 1 if software decodes an engines' picture as they do: its codec is shared, and its kind has passed the
- * self-check. Pre: it is parsed. */
-static int bzi_worker_may_share(const bzi_worker *worker, const bzi_item *item)
-{
-    const uint32_t codec = worker->images[0].coded.codec;
-    return codec != BZNA_CODEC_JPEG && !bzi_item_lacks_decoder(item) &&
-           bzi_device_has_passed(worker->setup->device, codec, &worker->formats[0]);
-}
-
 /* Gives an item back to the engines. Returns 0 if the loader is interrupted, or no engine is left. Without the lock. */
 static int bzi_worker_give_back(const bzi_worker *worker, const bzi_item *item)
 {
@@ -19093,18 +19061,23 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     const bzi_setup *setup = worker->setup;
     /* 1: the sample differs from the one before in its bytes alone */
     const int goes_on = worker->before && item->container->alike == worker->before->alike;
+    uint32_t codec;
     bzna_status status;
 
     if (!setup->slot_bytes)
         return bzi_item_made(item, NULL, &worker->views, err);     /* only fields were asked for */
 
     status = bzi_worker_parse(worker, item, goes_on, err);
-    if (status == BZNA_OK && item->shared && !bzi_worker_may_share(worker, item) &&
+    codec = worker->images[0].coded.codec;
+    /* engines decode their picture unless software does so as they do: its kind has passed the self-check */
+    if (status == BZNA_OK && item->shared &&
+        (codec == BZNA_CODEC_JPEG || bzi_item_lacks_decoder(item) ||
+         !bzi_device_has_passed(setup->device, codec, &worker->formats[0])) &&
         bzi_worker_give_back(worker, item)) {
         worker->before = NULL;
         return BZNA_AGAIN;
     }
-    if (status == BZNA_OK && bzi_setup_is_nvdec_jpeg(setup, worker->images[0].coded.codec, &worker->formats[0]))
+    if (status == BZNA_OK && bzi_setup_is_nvdec_jpeg(setup, codec, &worker->formats[0]))
         status = bzi_worker_refuse_jpeg(worker, err);
     for (uint32_t i = 0; i < setup->pick_count && status == BZNA_OK; i++) {
         bzi_wanted wanted;
@@ -20059,7 +20032,7 @@ static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err
         char place[48] = "";
         int error;
 
-        *hand = (bzi_hand){ .setup = setup, .queues = queues, .watch = &queues->watches.all[i] };
+        *hand = (bzi_hand){ .queues = queues, .watch = &queues->watches.all[i] };
         hand->role = i < workers ? BZI_ROLE_WORK : i < not_retiring ? BZI_ROLE_READ : BZI_ROLE_RETIRE;
         hand->watch->patient = hand->role == BZI_ROLE_RETIRE;
         hand->device = hand->role == BZI_ROLE_RETIRE ? setup->device : NULL;
@@ -21017,22 +20990,6 @@ static bzna_status bzi_setup_policies(bzi_setup *setup, bzi_output *output, bzna
     return BZNA_OK;
 }
 
-/* Copies a pick's name, and tries it on the first sample, so that a mistyped one fails now. Other errors are ignored,
- * as what cannot be read now may be readable later. setting: that names the field. */
-static bzna_status bzi_setup_try_pick(bzi_setup *setup, bzi_pick *pick, const char *setting, bzna_error *err)
-{
-    const bzi_part *part = &setup->dataset->parts[0];
-    bzi_image image;
-    bzna_status status;
-
-    if (!(pick->name = bzi_arena_text(&setup->arena, pick->name)))
-        return bzi_fail_memory(err, "the names of fields");
-    status = bzi_container_look_image(part->container, part->first, pick, NULL, &image, err);
-    if (status == BZNA_E_NOT_FOUND)
-        bzi_error_prefix(err, setting);
-    return status == BZNA_E_NOT_FOUND || status == BZNA_E_MEMORY ? status : BZNA_OK;
-}
-
 /* Completes an output, and adds it. Without a field, it has the picture, or the thumbnail if all such outputs are small
  * enough. palette: how its field, decoded once, is delivered to all outputs of it. */
 static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, uint32_t palette, bzna_error *err)
@@ -21040,8 +20997,11 @@ static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, uint32_t p
     const uint32_t number = setup->output_count++;
     bzi_output *output = &setup->outputs[number];
     const uint64_t bytes = bzi_output_bytes(&output->shape) * output->views;
+    const bzi_part *part = setup->dataset->parts;
     char text[BZI_SETTING_BYTES];
     bzi_pick *pick;
+    bzi_image image;
+    bzna_status status = BZNA_OK;
 
     if (output->views > BZI_LIMIT_VIEWS - setup->view_count)
         return BZI_MISUSE(err, "%s.views: %u, and %u of other outputs, are more than %u", output->where, output->views,
@@ -21056,9 +21016,15 @@ static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, uint32_t p
     if (output->picture == setup->pick_count) {
         *pick = (bzi_pick){ .name = field, .palette = palette };
         setup->pick_count++;
-        if (field && bzi_setup_try_pick(setup, pick, bzi_setting_name(text, output->group, number ? "field" :
-                                                                      "fields.image"), err) != BZNA_OK)
-            return err->status;
+        if (field && !(pick->name = bzi_arena_text(&setup->arena, field)))
+            return bzi_fail_memory(err, "the names of fields");
+        /* so that a mistyped name fails now; what cannot be read now may be readable later */
+        if (field)
+            status = bzi_container_look_image(part->container, part->first, pick, NULL, &image, err);
+        if (status == BZNA_E_NOT_FOUND)
+            bzi_error_prefix(err, bzi_setting_name(text, output->group, number ? "field" : "fields.image"));
+        if (status == BZNA_E_NOT_FOUND || status == BZNA_E_MEMORY)
+            return status;
     }
     pick->whole |= !field && (output->shape.width > BZI_THUMB_EDGE || output->shape.height > BZI_THUMB_EDGE);
     if (pick->palette != palette)
@@ -21327,23 +21293,6 @@ static bzna_status bzi_setup_make_device(bzi_setup *setup, bzna_error *err)
     return bzi_device_alloc(device, setup->scratch_bytes, setup->stream, &setup->scratch, err);
 }
 
-/* Makes what lies on the device or goes there, then the threads, which need all the rest. */
-static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
-{
-    bzna_status status = BZNA_OK;
-
-    if (bzi_device_enter(loader->setup.device, err) != BZNA_OK)
-        return err->status;
-    if (loader->setup.device)
-        status = bzi_setup_make_device(&loader->setup, err);
-    for (uint32_t i = 0; i < loader->queues.batch_count && status == BZNA_OK; i++)
-        status = bzi_batch_make(&loader->queues.batches[i], i, err);
-    if (status == BZNA_OK)
-        status = bzi_loader_start_threads(loader, err);
-    bzi_device_leave(loader->setup.device);
-    return status;
-}
-
 /* Fails if no sample can give a picture: no container has a picture field for an output that takes any, or all know the
  * codec of their pictures, and nothing decodes any of them. Otherwise each sample fails by itself. */
 static bzna_status bzi_setup_check_pictures(const bzi_setup *setup, bzna_error *err)
@@ -21374,6 +21323,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     bzi_setup *setup = &loader->setup;
     const bzna_loader_order *order = &setup->config.order;
     bzi_queues *queues = &loader->queues;
+    bzna_status status = BZNA_OK;
 
     if (bzi_setup_check(setup, err) != BZNA_OK)
         return err->status;
@@ -21399,12 +21349,18 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
         if (bzi_setup_add_output(setup, &setup->outputs[i], err) != BZNA_OK)
             return err->status;
 
-    bzi_setup_scale(setup, queues);
-    if (bzi_loader_make_entries(loader, err) != BZNA_OK)
-        return err->status;
-
     setup->stills = bzi_dataset_hash_stills(setup->dataset);
-    return bzi_loader_start(loader, err);
+    bzi_setup_scale(setup, queues);
+    if (bzi_loader_make_entries(loader, err) != BZNA_OK || bzi_device_enter(setup->device, err) != BZNA_OK)
+        return err->status;
+    if (setup->device)
+        status = bzi_setup_make_device(setup, err);
+    for (uint32_t i = 0; i < queues->batch_count && status == BZNA_OK; i++)
+        status = bzi_batch_make(&queues->batches[i], i, err);
+    if (status == BZNA_OK)
+        status = bzi_loader_start_threads(loader, err);     /* they need all the rest */
+    bzi_device_leave(setup->device);
+    return status;
 }
 
 static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
@@ -22458,8 +22414,11 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
 {
     bzna_loader_info all = { .struct_size = 0 };
     const bzi_setup *setup;
+    const bzi_plan *plan;
+    const bzi_sequence *list;
     const bzna_loader_config *c;
     const bzi_pick *pick;
+    bzi_shard shard;
 
     BZI_API_BEGIN_LOADER(0);
 
@@ -22472,8 +22431,19 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
     all.reader_threads = loader->queues.reader_count;
     all.batches_in_flight = c->pipeline.batches_in_flight;
     all.read_ahead = loader->queues.ahead_samples;
-    bzi_loader_epoch(loader, &all.samples_per_epoch, &all.batches_per_epoch);
     bzi_tensor_describe(setup->tensors, c->output.batch_size, &all.image);
+
+    shard = bzi_setup_share(setup, NULL);
+    all.samples_per_epoch = bzi_shard_samples(&shard);
+    all.batches_per_epoch = bzi_shard_batches(&shard);
+    plan = &loader->queues.plan;
+    bzi_queues_lock(&loader->queues);                       /* lists may be freed as soon as it is free */
+    list = plan->is_given ? bzi_plan_find_list(plan, plan->done.epoch) : NULL;
+    if (list) {
+        all.samples_per_epoch = list->own_samples;
+        all.batches_per_epoch = list->own_batches;
+    }
+    bzi_queues_unlock(&loader->queues);
 
     if (setup->pool)
         snprintf(all.decoder_name, sizeof all.decoder_name, "NVDEC of %.50s", setup->device->info.name);
