@@ -3754,19 +3754,6 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
     return 1;
 }
 
-/* Reads colr. An ICC profile states nothing about Y'CbCr. QuickTime's nclc ends before the range. */
-static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range)
-{
-    const uint32_t type = bzi_cursor_u32(c);
-    if (type != bzi_type("nclx") && type != bzi_type("nclc"))
-        return;
-    color->primaries = (uint16_t)bzi_cursor_u16(c);
-    color->transfer = (uint16_t)bzi_cursor_u16(c);
-    color->matrix = (uint16_t)bzi_cursor_u16(c);
-    *has_range = type == bzi_type("nclx");
-    color->full_range = *has_range && bzi_cursor_u8(c) >> 7;
-    color->present = 1;
-}
 
 /* EXIF's numbers as {a, b, c, d}: a pixel stored at x, y is seen at a x + c y, b x + d y. */
 static const int8_t bzi_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  { -1, 0, 0, 1 },   { -1, 0, 0, -1 },
@@ -3787,7 +3774,7 @@ static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d, i
     return 0;
 }
 
-/* Returns the orientation that has the effect of two, one after the other. */
+/* Returns the orientation that has the effect of two, one after the other; 0 if one of them is 0. */
 static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 {
     const int8_t *f = bzi_orientations[first], *t = bzi_orientations[then];
@@ -5270,6 +5257,12 @@ typedef struct bzi_table {
     uint64_t  runs_at;                /* likewise, of stsc */
 } bzi_table;
 
+/* What a matrix does to pictures. */
+typedef struct bzi_matrix {
+    uint32_t orientation;             /* EXIF's number; 0: it does more than turn by quarters and mirror */
+    uint64_t at;                      /* its file offset */
+} bzi_matrix;
+
 /* A track of a movie. */
 typedef struct bzi_track {
     char       name[BZNA_NAME_MAX];   /* from hdlr; characters that cannot be printed are '?' */
@@ -5287,27 +5280,25 @@ typedef struct bzi_track {
     uint32_t   has_range;             /* color.full_range is stated: QuickTime's nclc ends before it */
     bzi_span   config;                /* the payload of hvcC, avcC or av1C; data NULL: it was not kept */
     uint64_t   config_at;             /* its file offset; 0: there is none */
-    uint32_t   orientation;           /* the effect of tkhd's matrix, as EXIF's number; 0: it has another effect */
-    uint64_t   turned_at;             /* file offset of a matrix with another effect; else 0 */
+    bzi_matrix matrix;                /* of tkhd */
     uint32_t   number;                /* of the track in its movie, from 0 */
     bzi_table  table;
 } bzi_track;
 
 /* What a file's boxes state besides its tracks. */
 typedef struct bzi_movie_head {
-    uint32_t orientation;             /* the effect of mvhd's matrix, which holds for all tracks; as in bzi_track */
-    uint64_t turned_at;               /* as in bzi_track */
-    bzi_span names;                   /* payload of our box 'uuid', after its id */
-    uint64_t names_at;                /* file offset of names */
-    uint32_t brand_count;             /* brands in use */
-    uint32_t brands[8];               /* of ftyp, the major one first */
+    bzi_matrix matrix;                /* of mvhd: it holds for all tracks */
+    bzi_span   names;                 /* payload of our box 'uuid', after its id */
+    uint64_t   names_at;              /* file offset of names */
+    uint32_t   brand_count;           /* brands in use */
+    uint32_t   brands[8];             /* of ftyp, the major one first */
 } bzi_movie_head;
 
 /* A file's boxes while they are read, and what they state. */
 typedef struct bzi_movie {
-    bzna_error        *err;           /* where errors are written */
+    bzna_error        *err;           /* its status is BZNA_OK until a box fails */
     bzi_window        *window;        /* through which boxes are read */
-    bzi_movie_head     head;          /* what they state besides the tracks */
+    bzi_movie_head     head;
     uint64_t           unread;        /* bytes of its table that are not in memory */
     uint32_t           has_moov;      /* moov was seen */
     uint32_t           depth;         /* types in path */
@@ -5317,10 +5308,9 @@ typedef struct bzi_movie {
     bzi_track          tracks[BZI_LIMIT_TRACKS]; /* in the order of their trak boxes */
 } bzi_movie;
 
-#define BZI_FILE   0u                 /* the parent of top-level boxes */
-#define BZI_SKIP   1                              /* returned by a reader: the box's children are not to be read */
+#define BZI_FILE 0u                   /* the parent of top-level boxes */
 
-/* Names the box that is being read, like "moov/trak[2]/mdia/minf/stbl/stsz", before the message. */
+/* Names the box that is being read before the message, as "moov/trak[2]/mdia/minf/stbl/stsz". */
 BZI_COLD
 static bzna_status bzi_box_blame(const bzi_movie *movie)
 {
@@ -5344,10 +5334,17 @@ static void bzi_movie_begin(bzi_movie *movie, bzna_error *err)
 {
     memset(movie, 0, offsetof(bzi_movie, tracks));
     movie->err = err;
+    movie->head.matrix.orientation = 1;
+    bzi_error_init(err);
 }
 
-BZI_COLD
-static bzna_status bzi_box_ftyp(bzi_movie *movie, bzi_cursor *c)
+static uint32_t bzi_movie_box(const bzi_movie *movie) { return movie->path[movie->depth - 1]; }
+
+/* --- Readers of a type of box --- */
+
+/* They fail by BZI_BOX_FAIL, which sets movie->err. The children of a box whose bytes were all taken are not read. */
+
+static void bzi_box_ftyp(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_movie_head *head = &movie->head;
 
@@ -5356,69 +5353,45 @@ static bzna_status bzi_box_ftyp(bzi_movie *movie, bzi_cursor *c)
     bzi_cursor_u32(c);
     while (bzi_cursor_left(c) >= 4 && head->brand_count < 8)
         head->brands[head->brand_count++] = bzi_cursor_u32(c);
-    return BZNA_OK;
 }
 
-BZI_COLD
-static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c)
+static void bzi_box_moov(bzi_movie *movie, bzi_cursor *c)
 {
     if (movie->has_moov)
-        return BZI_BOX_FAIL(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one");
+        BZI_BOX_FAIL(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one");
     movie->has_moov = 1;
-    return BZNA_OK;
 }
 
-/* Returns the effect of a matrix {a b u, c d v, x y w} on pictures, which a, b, c and d define, as EXIF's number. If it
- * has another effect, returns 0 and its offset in *turned_at. A matrix of zeros has no effect. */
-BZI_COLD
-static uint32_t bzi_box_matrix(bzi_cursor *c, uint64_t *turned_at)
+/* Reads mvhd or tkhd. Of their matrix {a b u, c d v, x y w}, a, b, c and d turn pictures; zeros turn nothing. */
+static void bzi_box_header(bzi_movie *movie, bzi_cursor *c)
 {
-    const uint64_t at = bzi_cursor_offset(c);
+    const int is_track = bzi_movie_box(movie) == bzi_type("tkhd");
+    const uint32_t version = bzi_cursor_u32(c);
+    bzi_matrix *matrix = is_track ? &movie->track->matrix : &movie->head.matrix;
     int32_t m[9];
-    uint32_t number;
 
+    if (is_track)
+        movie->track->flags = version & 0xffffff;
+    bzi_cursor_take(c, version >> 24 ? 28 : 16);            /* times, duration, time scale or number of the track */
+    bzi_cursor_take(c, is_track ? 20 : 16);                 /* layer and volume, or rate and volume */
+    matrix->at = bzi_cursor_offset(c);
     for (int i = 0; i < 9; i++)
         m[i] = (int32_t)bzi_cursor_u32(c);
-    number = m[0] || m[1] || m[3] || m[4] ? bzi_orientation_of(m[0], m[1], m[3], m[4], 0x10000) : 1;
-    *turned_at = number ? 0 : at;
-    return number;
+    matrix->orientation = m[0] || m[1] || m[3] || m[4] ? bzi_orientation_of(m[0], m[1], m[3], m[4], 0x10000) : 1;
+    bzi_cursor_take(c, is_track ? 8 : 0);                   /* width, height */
 }
 
-BZI_COLD
-static bzna_status bzi_box_mvhd(bzi_movie *movie, bzi_cursor *c)
+static void bzi_box_trak(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_cursor_take(c, (bzi_cursor_u32(c) >> 24 ? 28 : 16) + 16);       /* times, duration; rate, volume */
-    movie->head.orientation = bzi_box_matrix(c, &movie->head.turned_at);
-    return BZNA_OK;
-}
-
-BZI_COLD
-static bzna_status bzi_box_trak(bzi_movie *movie, bzi_cursor *c)
-{
-    if (movie->track_count == BZI_LIMIT_TRACKS)
-        return BZI_BOX_FAIL(movie, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
+    if (movie->track_count == BZI_LIMIT_TRACKS) {
+        BZI_BOX_FAIL(movie, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
+        return;
+    }
     movie->track = &movie->tracks[movie->track_count];
-    memset(movie->track, 0, sizeof *movie->track);
-    movie->track->number = movie->track_count++;
-    return BZNA_OK;
+    *movie->track = (bzi_track){ .number = movie->track_count++, .matrix.orientation = 1 };
 }
 
-BZI_COLD
-static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c)
-{
-    bzi_track *track = movie->track;
-    uint32_t version = bzi_cursor_u32(c);
-
-    track->flags = version & 0xffffff;
-    bzi_cursor_take(c, version >> 24 ? 16 : 8);             /* times */
-    bzi_cursor_take(c, (version >> 24 ? 16 : 12) + 16);     /* id, duration; layer, volume */
-    track->orientation = bzi_box_matrix(c, &track->turned_at);
-    bzi_cursor_take(c, 8);                                  /* width, height */
-    return BZNA_OK;
-}
-
-BZI_COLD
-static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c)
+static void bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_track *track = movie->track;
     bzi_span name;
@@ -5429,65 +5402,57 @@ static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c)
 
     name = bzi_cursor_rest(c);
     bzi_text_show(track->name, sizeof track->name, name.data, name.size);
-    return BZNA_OK;
 }
 
-BZI_COLD
-static bzna_status bzi_box_stsd(bzi_movie *movie, bzi_cursor *c)
+static void bzi_box_stsd(bzi_movie *movie, bzi_cursor *c)
 {
     (void)movie;
-    bzi_cursor_take(c, 8); /* version, flags, number of entries, which are counted as they come */
-    return BZNA_OK;
+    bzi_cursor_take(c, 8);            /* version, flags, number of entries, which are counted as they come */
 }
 
-/* Reads what all sample entries begin with. Only the first entry of a track is read. */
-static bzna_status bzi_box_entry(bzi_movie *movie, bzi_cursor *c)
+/* Reads what all sample entries begin with. Returns 0 for all but the track's first: they are skipped. */
+static int bzi_box_entry(bzi_movie *movie, bzi_cursor *c)
 {
-    if (movie->track->entries++)
-        return BZI_SKIP;
-
-    movie->track->format = movie->path[movie->depth - 1];
+    if (movie->track->entries++) {
+        bzi_cursor_rest(c);
+        return 0;
+    }
+    movie->track->format = bzi_movie_box(movie);
     bzi_cursor_take(c, 8);
-    return BZNA_OK;
+    return 1;
 }
 
-BZI_COLD
-static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c)
+static void bzi_box_mett(bzi_movie *movie, bzi_cursor *c)
 {
-    bzna_status status = bzi_box_entry(movie, c);
     bzi_span mime;
 
-    if (status != BZNA_OK)
-        return status;
+    if (!bzi_box_entry(movie, c))
+        return;
     while (bzi_cursor_left(c) && bzi_cursor_u8(c))          /* content_encoding */
         ;
 
     mime = bzi_cursor_rest(c);
     bzi_text_show(movie->track->mime, sizeof movie->track->mime, mime.data, mime.size);
-    return BZNA_OK;
 }
 
-/* Reads a visual sample entry. If no codec of the table has its type, nothing more of it is read, unless esds says
- * which codec it is. */
-BZI_COLD
-static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c)
+/* Reads a visual sample entry. One of an unknown codec is skipped, unless esds may still name the codec. */
+static void bzi_box_visual(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_track *track = movie->track;
-    bzna_status status = bzi_box_entry(movie, c);
 
-    if (status == BZNA_OK && !bzi_codec_of_entry(track->format) && track->format != bzi_type("mp4v"))
-        status = c->overrun ? BZNA_OK : BZI_SKIP;
-    if (status != BZNA_OK)
-        return status;
-
+    if (!bzi_box_entry(movie, c))
+        return;
+    if (!bzi_codec_of_entry(track->format) && track->format != bzi_type("mp4v")) {
+        bzi_cursor_rest(c);
+        return;
+    }
     bzi_cursor_take(c, 16);
     track->frame_width = bzi_cursor_u16(c);
     track->frame_height = bzi_cursor_u16(c);
     bzi_cursor_take(c, 50);
-    return BZNA_OK;
 }
 
-/* Reads the tag and the length of a descriptor (ISO/IEC 14496-1, 8.3.3). Its end is not looked at, as by others. */
+/* Reads a descriptor's tag and length (ISO/IEC 14496-1, 8.3.3). As elsewhere, the length is not used. */
 static uint32_t bzi_box_descriptor(bzi_cursor *c)
 {
     const uint32_t tag = bzi_cursor_u8(c);
@@ -5498,8 +5463,7 @@ static uint32_t bzi_box_descriptor(bzi_cursor *c)
 }
 
 /* Reads what an mp4v entry has: a descriptor of a stream, and in it one of how to decode it (14496-1, 7.2.6.5-6). */
-BZI_COLD
-static bzna_status bzi_box_esds(bzi_movie *movie, bzi_cursor *c)
+static void bzi_box_esds(bzi_movie *movie, bzi_cursor *c)
 {
     enum { STREAM = 3, DECODER = 4, JPEG = 0x6c };
     bzi_track *track = movie->track;
@@ -5515,60 +5479,60 @@ static bzna_status bzi_box_esds(bzi_movie *movie, bzi_cursor *c)
     if (track->format == bzi_type("mp4v") && bzi_box_descriptor(c) == DECODER && bzi_cursor_u8(c) == JPEG)
         track->format = bzi_type("jpeg");
     c->overrun = 0;                                         /* it says nothing, then */
-    return BZNA_OK;
 }
 
-BZI_COLD
-static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c)
+static void bzi_box_config(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_track *track = movie->track;
 
     if (track->config_at)
-        return BZI_BOX_FAIL(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same sample entry");
-
+        BZI_BOX_FAIL(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same sample entry");
     track->config_at = bzi_cursor_offset(c);
     track->config = bzi_cursor_rest(c);
-    return BZNA_OK;
 }
 
-BZI_COLD
-static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c)
+static void bzi_box_clap(bzi_movie *movie, bzi_cursor *c)
 {
     for (int i = 0; i < 8; i++)
         movie->track->clap[i] = (int32_t)bzi_cursor_u32(c);
     movie->track->has_clap = 1;
-    return BZNA_OK;
 }
 
-BZI_COLD
-static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c)
+/* An ICC profile states nothing about Y'CbCr. QuickTime's nclc ends before the range. */
+static void bzi_box_colr(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_color_read(c, &movie->track->color, &movie->track->has_range);
-    return BZNA_OK;
+    const uint32_t type = bzi_cursor_u32(c), has_range = type == bzi_type("nclx");
+    bzi_track *track = movie->track;
+
+    if (!has_range && type != bzi_type("nclc"))
+        return;
+    track->color.primaries = (uint16_t)bzi_cursor_u16(c);
+    track->color.transfer = (uint16_t)bzi_cursor_u16(c);
+    track->color.matrix = (uint16_t)bzi_cursor_u16(c);
+    track->color.full_range = has_range && bzi_cursor_u8(c) >> 7;
+    track->color.present = 1;
+    track->has_range = has_range;
 }
 
 /* Reads how many entries a table has, of `bits` bits each, and notes where they begin. 0 bits: it has none. */
-static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t bits, uint32_t *count, uint64_t *at)
+static void bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t bits, uint32_t *count, uint64_t *at)
 {
     const uint64_t entries = *count = bzi_cursor_u32(c), bytes = (entries * bits + 7) / 8;
     const uint64_t left = bzi_cursor_left(c) + movie->unread;
 
     if (*at)
-        return BZI_BOX_FAIL(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same track");
-
+        BZI_BOX_FAIL(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same track");
+    else if (c->overrun || bytes > left)
+        BZI_BOX_FAIL(movie, BZNA_E_BOX, bzi_cursor_offset(c), "%u entries need %llu bytes, but the box has %llu",
+                     *count, (bzi_llu)bytes, (bzi_llu)left);
     *at = bzi_cursor_offset(c);
-    if (c->overrun || bytes > left)
-        return BZI_BOX_FAIL(movie, BZNA_E_BOX, *at, "%u entries need %llu bytes, but the box has %llu", *count,
-                            (bzi_llu)bytes, (bzi_llu)left);
-    return BZNA_OK;
 }
 
 /* Reads stsz, which may have one size for all samples, or stz2, whose sizes have 4, 8 or 16 bits. */
-BZI_COLD
-static bzna_status bzi_box_sizes(bzi_movie *movie, bzi_cursor *c)
+static void bzi_box_sizes(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_table *table = &movie->track->table;
-    const uint32_t is_compact = movie->path[movie->depth - 1] == bzi_type("stz2");
+    const uint32_t is_compact = bzi_movie_box(movie) == bzi_type("stz2");
     uint32_t word, bits;
 
     bzi_cursor_take(c, 4);
@@ -5576,33 +5540,28 @@ static bzna_status bzi_box_sizes(bzi_movie *movie, bzi_cursor *c)
     table->size_bits = bits = is_compact ? word & 255 : 32;
     table->first_size = table->common_size = is_compact ? 0 : word;
     if (is_compact && bits != 4 && bits != 8 && bits != 16)
-        return BZI_BOX_FAIL(movie, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16", bits);
-    if (bzi_box_entries(movie, c, table->common_size ? 0 : bits, &table->sample_count, &table->sizes_at) != BZNA_OK)
-        return movie->err->status;
+        BZI_BOX_FAIL(movie, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16", bits);
+    else
+        bzi_box_entries(movie, c, table->common_size ? 0 : bits, &table->sample_count, &table->sizes_at);
     if (!table->common_size && table->sample_count)
         table->first_size = (uint32_t)bzi_cursor_number(c, (bits + 7) / 8) >> (bits == 4 ? 4 : 0);
-    return BZNA_OK;
 }
 
-BZI_COLD
-static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c)
+static void bzi_box_stsc(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_cursor_take(c, 4);
-    return bzi_box_entries(movie, c, 96, &movie->track->table.run_count, &movie->track->table.runs_at);
+    bzi_box_entries(movie, c, 96, &movie->track->table.run_count, &movie->track->table.runs_at);
 }
 
-BZI_COLD
-static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c)
+static void bzi_box_stco(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_table *table = &movie->track->table;
 
     bzi_cursor_take(c, 4);
-    table->chunk_bits = movie->path[movie->depth - 1] == bzi_type("co64") ? 64 : 32;
-    if (bzi_box_entries(movie, c, table->chunk_bits, &table->chunk_count, &table->chunks_at) != BZNA_OK)
-        return movie->err->status;
+    table->chunk_bits = bzi_movie_box(movie) == bzi_type("co64") ? 64 : 32;
+    bzi_box_entries(movie, c, table->chunk_bits, &table->chunk_count, &table->chunks_at);
     if (table->chunk_count)
         table->first_offset = bzi_cursor_number(c, table->chunk_bits / 8);
-    return BZNA_OK;
 }
 
 #define BZI_UUID "moov/uuid"
@@ -5610,32 +5569,26 @@ static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c)
 static const uint8_t bzi_box_uuid[16] = { 0x6f, 0x2b, 0x7f, 0x0e, 0x5c, 0x1d, 0x4a, 0x8e,
                                           0x9d, 0x3a, 0x62, 0x7a, 0x6e, 0x61, 0x00, 0x01 };
 
-BZI_COLD
-static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c)
+static void bzi_box_names(bzi_movie *movie, bzi_cursor *c)
 {
     if (bzi_cursor_left(c) < sizeof bzi_box_uuid ||
         memcmp(bzi_cursor_take(c, sizeof bzi_box_uuid), bzi_box_uuid, sizeof bzi_box_uuid))
-        return BZNA_OK;
-
+        return;
     movie->head.names_at = bzi_cursor_offset(c);
     movie->head.names = bzi_cursor_rest(c);
-    return BZNA_OK;
 }
 
-BZI_COLD
-static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c)
+static void bzi_box_moof(bzi_movie *movie, bzi_cursor *c)
 {
-    return BZI_BOX_FAIL(movie, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "fragmented files are not read. Remux it: "
-                        "ffmpeg -i in.mp4 -c copy -movflags +faststart out.mp4");
+    BZI_BOX_FAIL(movie, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "fragmented files are not read. Remux it: "
+                 "ffmpeg -i in.mp4 -c copy -movflags +faststart out.mp4");
 }
 
-BZI_COLD
-static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c)
+static void bzi_box_stss(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_cursor_take(c, 4);
     movie->track->sync_count = bzi_cursor_u32(c);
     movie->track->has_sync = 1;
-    return BZNA_OK;
 }
 
 
@@ -5656,17 +5609,17 @@ typedef struct bzi_box_rule {
     char parent[5];                   /* type of the box around this one; "": it is at file level */
     char type[5];                     /* "": all types that no rule before it names */
     char children[5];                 /* the parent under which rules for its children are found; "": none matter */
-    bzna_status (*read)(bzi_movie *movie, bzi_cursor *c);   /* NULL: only its children are read */
+    void (*read)(bzi_movie *movie, bzi_cursor *c);          /* NULL: only its children are read */
 } bzi_box_rule;
 
 static const bzi_box_rule bzi_box_rules[] = {
     { "",     "ftyp", "",     bzi_box_ftyp },
     { "",     "moov", "moov", bzi_box_moov },
     { "",     "moof", "",     bzi_box_moof },
-    { "moov", "mvhd", "",     bzi_box_mvhd },
+    { "moov", "mvhd", "",     bzi_box_header },
     { "moov", "trak", "trak", bzi_box_trak },
     { "moov", "uuid", "",     bzi_box_names },
-    { "trak", "tkhd", "",     bzi_box_tkhd },
+    { "trak", "tkhd", "",     bzi_box_header },
     { "trak", "mdia", "mdia", NULL },
     { "mdia", "hdlr", "",     bzi_box_hdlr },
     { "mdia", "minf", "minf", NULL },
@@ -5746,7 +5699,6 @@ static bzna_status bzi_box_read(bzi_movie *movie, const bzi_box *box, const bzi_
     uint64_t part = size;             /* of it that is read: most entries of tables stay in the file for now */
     const uint8_t *bytes = NULL;
     bzi_cursor payload;
-    bzna_status status;
 
     *children = at;
     if (!rule->read)
@@ -5757,17 +5709,17 @@ static bzna_status bzi_box_read(bzi_movie *movie, const bzi_box *box, const bzi_
     if (part > BZI_LIMIT_BOX_BYTES && !movie->window->held)
         return BZI_BOX_FAIL(movie, BZNA_E_LIMIT, box->at, "%llu bytes, more than %llu", (bzi_llu)part,
                             (bzi_llu)BZI_LIMIT_BOX_BYTES);
-    if (part && (status = bzi_window_view(movie->window, at, part, &bytes, movie->err)) != BZNA_OK)
-        return status;
+    if (part && bzi_window_view(movie->window, at, part, &bytes, movie->err) != BZNA_OK)
+        return movie->err->status;
 
     payload = bzi_cursor_make(bytes, part, at);
     movie->unread = size - part;
-    status = rule->read(movie, &payload);
+    rule->read(movie, &payload);
     movie->unread = 0;
-    *children = at + payload.pos;
-    if (status == BZNA_OK && payload.overrun)
-        return BZI_BOX_FAIL(movie, BZNA_E_BOX, box->at, "its %llu bytes are too few", (bzi_llu)box->size);
-    return status;
+    *children = at + (payload.pos == part ? size : payload.pos);
+    if (movie->err->status == BZNA_OK && payload.overrun)
+        BZI_BOX_FAIL(movie, BZNA_E_BOX, box->at, "its %llu bytes are too few", (bzi_llu)box->size);
+    return movie->err->status;
 }
 
 /* Reads the boxes from at to end that have a rule, and those inside them, depth first. */
@@ -5794,11 +5746,10 @@ static bzna_status bzi_box_list(bzi_movie *movie, uint64_t at, uint64_t end, uin
         status = bzi_box_read(movie, &box, rule, &children);
         if (status == BZNA_OK && *rule->children)
             status = bzi_box_list(movie, children, at + box.size, bzi_type(rule->children));
-        if (status < 0)
+        if (status != BZNA_OK)
             return status;
         movie->depth--;
     }
-
     return BZNA_OK;
 }
 
@@ -5954,15 +5905,15 @@ BZI_COLD
 static bzna_status bzi_track_orientation(const bzi_track *track, const bzi_movie_head *head, uint32_t *orientation,
                                          bzna_error *err)
 {
-    const uint64_t at = track->turned_at ? track->turned_at : head->turned_at;
-    const uint32_t both = bzi_orientation_then(bzi_default(track->orientation, 1), bzi_default(head->orientation, 1));
+    const uint32_t both = bzi_orientation_then(track->matrix.orientation, head->matrix.orientation);
+    const int is_track = !track->matrix.orientation;
 
     *orientation = both > 1 ? both : 0;
-    if (!at)
+    if (both)
         return BZNA_OK;
-    BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, at, "the matrix scales or skews track \"%s\", which is not supported",
-                track->name);
-    return track->turned_at ? bzi_track_blame(track, "tkhd", err) : bzi_error_box(err, "moov/mvhd");
+    BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, is_track ? track->matrix.at : head->matrix.at,
+                "the matrix scales or skews track \"%s\", which is not supported", track->name);
+    return is_track ? bzi_track_blame(track, "tkhd", err) : bzi_error_box(err, "moov/mvhd");
 }
 
 static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzna_error *err)

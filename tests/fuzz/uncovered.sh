@@ -44,7 +44,7 @@ awk -F '|' -v first="$first" -v last="$last" '
             reason = at in reason_of ? reason_of[at] : name in reason_of ? reason_of[name] : "?"
             if (text ~ /fail_memory|NULL;$/) reason = "memory"
             else if (text ~ /E_LIMIT|LIMIT_/) reason = "limit"
-            else if (reason == "?" && text ~ /_fail|_FAIL|_refuse|return (err->)?status;|return (-1|0|1|out|size|BZNA_OK|NULL|UINT32_MAX|BZI_SKIP|!z->in.overrun);|return;|status = /)
+            else if (reason == "?" && text ~ /_fail|_FAIL|_refuse|return (err->)?status;|return (-1|0|1|out|size|BZNA_OK|NULL|UINT32_MAX|!z->in.overrun);|return;|status = /)
                 reason = "refusal"
         }
         before = number; not++; missed[at]++; of_reason[reason]++
