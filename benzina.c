@@ -496,14 +496,6 @@ static uint64_t bzi_search_above(const uint64_t *first, uint64_t count, size_t s
     return low;
 }
 
-static int bzi_is_big_endian(void)
-{
-    const uint16_t one = 1;
-    uint8_t first;
-
-    memcpy(&first, &one, 1);
-    return !first;
-}
 
 /* FNV-1a, for fingerprints and check sums of states, not for keys that an attacker chooses. Continues `hash`. */
 static uint64_t bzi_hash(uint64_t hash, const void *data, uint64_t size)
@@ -519,9 +511,11 @@ static uint64_t bzi_hash(uint64_t hash, const void *data, uint64_t size)
 /* Makes little-endian numbers of this machine's, in place, or the reverse. */
 static void bzi_flip_to_little(void *data, uint64_t size, size_t width)
 {
+    const uint16_t one = 1;
+    const int is_little = *(const uint8_t *)&one;
     uint8_t *p = data;
 
-    for (uint64_t i = 0; bzi_is_big_endian() && i + width <= size; i += width)
+    for (uint64_t i = 0; !is_little && i + width <= size; i += width)
         for (size_t k = 0; k < width / 2; k++) {
             const uint8_t byte = p[i + k];
             p[i + k] = p[i + width - 1 - k];
@@ -627,7 +621,7 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *
  *   bzi_os_now_ns(), bzi_os_sleep_ns(ns): a clock that never steps back
  *   bzi_os_processors(), bzi_os_process(): their number, at least 1; the process's number
- *   bzi_os_setting(name): an environment variable, or NULL
+
  *   bzi_os_error(error).text: the system's text for an errno. Unlike strerror's, threads do not share its memory
  *   bzi_os_library(name), bzi_os_symbol(library, name): NULL: it is not there
  *   BZI_OS_CUDA, BZI_OS_NVCUVID: the names of NVIDIA's libraries
@@ -655,7 +649,6 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
 /* NONE: nothing is there, or the system does not tell. */
 enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
 
-BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
 
 typedef struct bzi_os_text {
     char text[96];
@@ -1599,9 +1592,7 @@ static void bzi_os_callback_end(void) { bzi_os_in_callback--; }
  * The only caller of the user's allocator. Sizes are counted in 64 bits and checked. The owner of an allocation
  * remembers its size, because the allocator's release function gets it back. */
 
-typedef struct bzi_memory {
-    bzna_allocator allocator;         /* the user's, or the default one */
-} bzi_memory;
+typedef bzna_allocator bzi_memory;
 
 /* Returns count * size bytes, or NULL if there is no memory or the product is too large. */
 static void *bzi_alloc(const bzi_memory *memory, uint64_t count, uint64_t size, size_t align)
@@ -1612,8 +1603,7 @@ static void *bzi_alloc(const bzi_memory *memory, uint64_t count, uint64_t size, 
     if (!bzi_mul(count, size, &bytes) || bytes > PTRDIFF_MAX)
         return NULL;
 
-    BZI_CALLBACK(p = memory->allocator.alloc(memory->allocator.user, bytes ? (size_t)bytes : 1, align));
-
+    BZI_CALLBACK(p = memory->alloc(memory->user, bytes ? (size_t)bytes : 1, align));
     return p;
 }
 
@@ -1629,12 +1619,10 @@ static void *bzi_alloc_zero(const bzi_memory *memory, uint64_t count, uint64_t s
 /* Releases what bzi_alloc returned for this count and size. NULL is ignored. */
 static void bzi_release(const bzi_memory *memory, void *ptr, uint64_t count, uint64_t size)
 {
-    size_t bytes = (size_t)(count * size);
+    const size_t bytes = (size_t)(count * size);
 
-    if (!ptr)
-        return;
-
-    BZI_CALLBACK(memory->allocator.release(memory->allocator.user, ptr, bytes ? bytes : 1));
+    if (ptr)
+        BZI_CALLBACK(memory->release(memory->user, ptr, bytes ? bytes : 1));
 }
 
 /* A growing array, of bytes or of elements. */
@@ -2030,7 +2018,7 @@ static void bzi_host_drop(bzi_host *host)
 /* Makes a host with one reference. Pre: config is checked and complete. */
 static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **out, bzna_error *err)
 {
-    bzi_memory memory = { config->allocator };
+    const bzi_memory memory = config->allocator;
     bzi_host *host = bzi_alloc_zero(&memory, 1, sizeof *host);
 
     if (!host)
@@ -2104,26 +2092,23 @@ BZI_COLD
 static void bzi_log_deliver(bzi_host *host)
 {
     bzi_log_entry entry;
-    uint32_t lost = 0;
+    uint32_t lost;
 
     if (!host->log || host->log_any_thread || bzi_os_in_callback)
         return;
 
-    for (;;) {
-        bzi_os_lock(&host->log_mutex);
-        if (host->log_count == 0) {
-            lost = host->log_lost;
-            host->log_lost = 0;
-            bzi_os_unlock(&host->log_mutex);
-            break;
-        }
-
+    bzi_os_lock(&host->log_mutex);
+    while (host->log_count) {
         entry = host->log_queue[0];
         host->log_count--;
         memmove(host->log_queue, host->log_queue + 1, host->log_count * sizeof entry);
         bzi_os_unlock(&host->log_mutex);
         bzi_log_call(host, &entry);
+        bzi_os_lock(&host->log_mutex);
     }
+    lost = host->log_lost;
+    host->log_lost = 0;
+    bzi_os_unlock(&host->log_mutex);
 
     if (lost) {
         snprintf(entry.message, sizeof entry.message, "%u more messages were dropped", lost);
@@ -3313,8 +3298,7 @@ typedef struct bzi_format {
     uint32_t   depth_chroma;
     uint32_t   width, height;         /* of the coded frame, before the conformance window is applied */
     uint32_t   window[4];             /* pixels cut off at the left, right, top, bottom, in luma samples */
-    uint32_t   has_chroma_location;
-    uint32_t   chroma_location;       /* the standards' chroma_sample_loc_type: 0: left, 1: center, 2: top left */
+    uint32_t   chroma_location;       /* BZI_CHROMA_...: the standards' chroma_sample_loc_type + 1; 0: not stated */
     bzna_color color;                 /* present: the VUI has video_signal_type */
     uint32_t   orientation;           /* EXIF's number, 1..8; 0: not stated */
     /* of a decoded pixel of a still; 0: its size was compared with that of the file */
@@ -3328,6 +3312,7 @@ typedef struct bzi_format {
 } bzi_format;
 
 enum { BZI_CHROMA_440 = 4, BZI_CHROMA_411 = 5, BZI_CHROMA_SHIFTS = 6 };
+enum { BZI_CHROMA_LEFT = 1, BZI_CHROMA_CENTER, BZI_CHROMA_TOP_LEFT, BZI_CHROMA_TOP, BZI_CHROMA_BOTTOM_LEFT };
 
 /* The size of a frame is what the conformance window leaves. */
 static uint32_t bzi_format_width(const bzi_format *f) { return f->width - f->window[0] - f->window[1]; }
@@ -3360,9 +3345,8 @@ static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
         bzi_format_color(b, sps);
     }
 
-    sps->has_chroma_location = bzi_bits_1(b);
-    if (sps->has_chroma_location) {
-        sps->chroma_location = bzi_bits_ue(b);
+    if (bzi_bits_1(b)) {
+        sps->chroma_location = bzi_bits_ue(b) + 1;
         bzi_bits_ue(b);
     }
 }
@@ -3693,10 +3677,8 @@ static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
     sps->color.full_range = (uint8_t)bzi_bits_1(b);
     if (!gray && profile == 2)
         sps->chroma_format = !twelve ? 2 : !bzi_bits_1(b) ? 3 : bzi_bits_1(b) ? 1 : 2;
-    if (sps->chroma_format == 1 && (place = bzi_bits_u(b, 2)) != 0) {
-        sps->has_chroma_location = 1;
-        sps->chroma_location = place == 2 ? 2 : 0;          /* 6.4.2: 1 is on the left, 2 at the top left */
-    }
+    if (sps->chroma_format == 1 && (place = bzi_bits_u(b, 2)) != 0)         /* 6.4.2: 1: left, 2: top left */
+        sps->chroma_location = place == 2 ? BZI_CHROMA_TOP_LEFT : BZI_CHROMA_LEFT;
 }
 
 /* 5.5.1: returns 1 if the sequence header makes sense. *reduced: reduced_still_picture_header. */
@@ -4135,7 +4117,7 @@ static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format,
                          !j.odd && !is_rgb;                 /* NVDEC may decode it */
 
     format->orientation = bzi_default(bzi_exif_orientation(j.exif), j.xmp_orientation);
-    format->has_chroma_location = format->chroma_location = 1;              /* centered */
+    format->chroma_location = BZI_CHROMA_CENTER;
     format->color = (bzna_color){ 1, 13, (uint16_t)(is_rgb ? 0 : 5), 1, 1 };
     return BZNA_OK;
 }
@@ -4422,7 +4404,7 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
 
     format->depth_luma = format->depth_chroma = 8;
     format->chroma_format = 3;
-    format->has_chroma_location = format->chroma_location = 1;              /* centered */
+    format->chroma_location = BZI_CHROMA_CENTER;
     format->color = (bzna_color){ 1, 13, 0, 1, 1 };
 
     if (still->read(file, format, err) != BZNA_OK)
@@ -5080,13 +5062,15 @@ static bzna_status bzi_image_fit(bzna_image *image, uint32_t alone, const bzi_fo
 static void bzi_picture_chroma(const bzi_format *sps, bzna_picture *picture)
 {
     static const uint8_t shifts[][2] = { { 0, 0 }, { 1, 1 }, { 1, 0 }, { 0, 0 }, { 0, 1 }, { 2, 0 } };
-    const uint32_t location = sps->has_chroma_location ? sps->chroma_location : picture->color.full_range;
+    const uint32_t location = bzi_default(sps->chroma_location,
+                                          picture->color.full_range ? BZI_CHROMA_CENTER : BZI_CHROMA_LEFT);
     const int is_own = sps->chroma_format == BZI_CHROMA_SHIFTS;
 
     picture->chroma_shift_x = is_own ? sps->chroma_shift[0] : shifts[sps->chroma_format][0];
     picture->chroma_shift_y = is_own ? sps->chroma_shift[1] : shifts[sps->chroma_format][1];
-    picture->chroma_left = location == 0 || location == 2 || location == 4;
-    picture->chroma_top = location == 2 || location == 3;
+    picture->chroma_left = location == BZI_CHROMA_LEFT || location == BZI_CHROMA_TOP_LEFT ||
+                           location == BZI_CHROMA_BOTTOM_LEFT;
+    picture->chroma_top = location == BZI_CHROMA_TOP_LEFT || location == BZI_CHROMA_TOP;
 }
 
 /* Turns the offset in a codec's error, which counts in the stream, into one in the file. */
@@ -6445,9 +6429,11 @@ static bzna_status bzi_own_format(const bzna_codec_shape *shape, int is_index, b
     *format = (bzi_format){ .width = shape->width, .height = shape->height, .depth_luma = depth, .depth_chroma = depth,
                             .chroma_format = is_rgb ? 3 : is_ycbcr ? BZI_CHROMA_SHIFTS : 0,
                             .chroma_shift = { shape->chroma_shift_x, shape->chroma_shift_y },
-                            .has_chroma_location = 1, .orientation = shape->orientation, .pixels = shape->pixels,
+                            .orientation = shape->orientation, .pixels = shape->pixels,
                             .interleaved = shape->interleaved && shape->pixels == BZNA_PIXELS_RGB };
-    format->chroma_location = shape->chroma_left ? shape->chroma_top ? 2 : 0 : shape->chroma_top ? 3 : 1;
+    format->chroma_location = shape->chroma_left ? BZI_CHROMA_LEFT : BZI_CHROMA_CENTER;
+    if (shape->chroma_top)
+        format->chroma_location = shape->chroma_left ? BZI_CHROMA_TOP_LEFT : BZI_CHROMA_TOP;
     format->pixel_bits = (is_rgb || is_ycbcr ? 3u : 1u) * (depth > 8 ? 16 : 8);
     format->crop[0] = shape->crop.x0;
     format->crop[1] = shape->crop.y0;
@@ -7392,7 +7378,7 @@ static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
 {
     static const uint8_t chroma[4] = { 7, 3, 2, 0 };        /* monochrome, chroma_subsampling_x, _y */
     const bzi_format *sps = &coded->sps;
-    const uint32_t place = !sps->has_chroma_location ? 0 : sps->chroma_location == 2 ? 2 : 1;
+    const uint32_t place = sps->chroma_location == BZI_CHROMA_TOP_LEFT ? 2 : sps->chroma_location > 0;
     const uint32_t depth = sps->depth_luma > 10 ? 3 : sps->depth_luma > 8 ? 2 : 0;
 
     BZI_OUT(out, "3Bx", 0x81,                               /* marker, version; initial_presentation_delay */
@@ -14734,7 +14720,7 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
 BZI_COLD
 static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *config, bzi_device **out, bzna_error *err)
 {
-    const char *checks = bzi_os_setting("BENZINA_NVDEC_CHECK");
+    const char *checks = getenv("BENZINA_NVDEC_CHECK");
     bzi_device *device = bzi_alloc_zero(&host->memory, 1, sizeof *device);
     unsigned flags = 0;
     bzna_status status;

@@ -8,7 +8,7 @@
 #include <time.h>
 
 enum { ROUNDS = 7, PARTS = 3 };
-static const bzi_memory memory = { { .alloc = bzi_os_alloc, .release = bzi_os_release } };
+static const bzi_memory memory = { .alloc = bzi_os_alloc, .release = bzi_os_release };
 
 static double seconds_of(bzi_software *software, bzna_image *coded, int part)
 {

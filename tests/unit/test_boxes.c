@@ -1509,9 +1509,9 @@ TEST(sequence_parameter_sets_of_both_codecs_are_understood)
             CHECK_EQ(sps.color.transfer, f->transfer);
             CHECK_EQ(sps.color.matrix, f->matrix);
         }
-        CHECK_EQ(sps.has_chroma_location, f->location >= 0);
+        CHECK_EQ(sps.chroma_location > 0, f->location >= 0);
         if (f->location >= 0)
-            CHECK_EQ(sps.chroma_location, f->location);
+            CHECK_EQ(sps.chroma_location, f->location + 1);
         CHECK_EQ(f->codec == BZNA_CODEC_H265 ? sps.profile[0] & 31u : sps.profile[0], f->profile);
         CHECK_EQ(sps.profile[f->codec == BZNA_CODEC_H265 ? 11 : 2], f->level);
         if (test_failures != before)
@@ -1964,10 +1964,9 @@ static void check_header(const av1_header *h, const bit_writer *w, size_t end)
     CHECK_EQ(sps.color.matrix, h->matrix);
     CHECK_EQ(sps.color.full_range, h->full || (h->chroma != GRAY && is_srgb(h)));
     if (h->chroma == C420 && (h->place == 1 || h->place == 2)) {            /* H.273: 0 is left, 2 is top left */
-        CHECK_EQ(sps.has_chroma_location, 1);
-        CHECK_EQ(sps.chroma_location, h->place == 1 ? 0 : 2);
+        CHECK_EQ(sps.chroma_location, h->place == 1 ? BZI_CHROMA_LEFT : BZI_CHROMA_TOP_LEFT);
     } else if (h->chroma != C420 || h->place == 0) {
-        CHECK_EQ(sps.has_chroma_location, 0);
+        CHECK_EQ(sps.chroma_location, 0);
     }
     for (size_t n = 0; n < w->bits / 8; n++)              /* cut: refused as long as anything of the above is missing */
         CHECK_EQ(read_exact(w->bytes, n, &sps, &reduced), n * 8 >= end);
@@ -2017,7 +2016,7 @@ TEST(av1_sequence_headers_written_by_hand_are_understood)
     CHECK(reduced && sps.width == 66 && sps.height == 51 && sps.depth_luma == 8 && sps.chroma_format == C420);
     CHECK(sps.color.present && sps.color.primaries == 1 && sps.color.transfer == 13 && sps.color.matrix == 6 &&
           sps.color.full_range == 1);
-    CHECK(sps.has_chroma_location && sps.chroma_location == 2);
+    CHECK_EQ(sps.chroma_location, BZI_CHROMA_TOP_LEFT);
     for (uint32_t profile = 3; profile < 8; profile++) {  /* reserved */
         uint8_t bytes[sizeof by_hand];
         memcpy(bytes, by_hand, sizeof by_hand);
@@ -2041,8 +2040,8 @@ TEST(av1_sequence_headers_written_by_hand_are_understood)
         CHECK(!memcmp(w.bytes + 3, "\0\0\3", 3));
         CHECK(read_exact(w.bytes, (w.bits + 7) / 8, &sps, &reduced));
         CHECK(sps.width == 1025 && sps.height == 14 && sps.chroma_format == C420 && sps.depth_luma == 8);
-        CHECK(sps.color.present && sps.color.matrix == 2 && !sps.color.full_range && sps.has_chroma_location &&
-              sps.chroma_location == 0);
+        CHECK(sps.color.present && sps.color.matrix == 2 && !sps.color.full_range &&
+              sps.chroma_location == BZI_CHROMA_LEFT);
     }
 }
 
@@ -2750,9 +2749,9 @@ TEST(libavcodec_reads_the_same_from_av1_sequence_headers)
             CHECK_EQ(sps.color.transfer, c->color_trc);
             CHECK_EQ(sps.color.matrix, c->colorspace);
             CHECK_EQ(h.profile, c->profile);
-            CHECK_EQ(sps.has_chroma_location, place == AVCHROMA_LOC_LEFT || place == AVCHROMA_LOC_TOPLEFT);
-            if (sps.has_chroma_location)
-                CHECK_EQ(sps.chroma_location, place - 1);
+            CHECK_EQ(sps.chroma_location > 0, place == AVCHROMA_LOC_LEFT || place == AVCHROMA_LOC_TOPLEFT);
+            if (sps.chroma_location)
+                CHECK_EQ(sps.chroma_location, place);
             wholes++;
         }
         if (test_failures != before)
@@ -2924,10 +2923,10 @@ TEST(headers_of_av1_encoders_say_what_their_decoders_see)
         CHECK_EQ(sps.color.matrix, f->colorspace);
         CHECK_EQ(sps.color.primaries, f->color_primaries);
         CHECK_EQ(sps.color.transfer, f->color_trc);
-        CHECK_EQ(sps.has_chroma_location,
+        CHECK_EQ(sps.chroma_location > 0,
                  f->chroma_location == AVCHROMA_LOC_LEFT || f->chroma_location == AVCHROMA_LOC_TOPLEFT);
-        if (sps.has_chroma_location)
-            CHECK_EQ(sps.chroma_location, f->chroma_location - 1);
+        if (sps.chroma_location)
+            CHECK_EQ(sps.chroma_location, f->chroma_location);
         image.data = packet->data;                        /* and the whole picture is one that can stand alone */
         image.data_size = (uint64_t)packet->size;
         CHECK_EQ(bzi_image_sps(&image, &sps, &err), BZNA_OK);

@@ -260,7 +260,7 @@ TEST(the_byte_past_the_end_of_a_unit_is_left_alone)
 /* Clang's sanitizer sees a sum with a null pointer in it: make asan-clang. */
 TEST(no_bytes_behind_nothing_are_no_failure)
 {
-    const bzi_memory memory = { .allocator = { NULL, bzi_os_alloc, bzi_os_release } };
+    const bzi_memory memory = { NULL, bzi_os_alloc, bzi_os_release };
     bzi_out out = { .memory = &memory };
     bzi_out_bytes(&out, NULL, 0);
     CHECK(!out.failed && out.size == 0 && out.buffer.data == NULL);
