@@ -622,7 +622,7 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *   bzi_os_now_ns(), bzi_os_sleep_ns(ns): a clock that never steps back
  *   bzi_os_processors(), bzi_os_process(): their number, at least 1; the process's number
 
- *   bzi_os_error(error).text: the system's text for an errno. Unlike strerror's, threads do not share its memory
+ *   bzi_os_error(error): the system's text for an errno, up to the thread's next call
  *   bzi_os_library(name), bzi_os_symbol(library, name): NULL: it is not there
  *   BZI_OS_CUDA, BZI_OS_NVCUVID: the names of NVIDIA's libraries
  *   bzi_os_aligned(size, align), bzi_os_free: memory. align: a power of two, at least that of a pointer
@@ -650,9 +650,6 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
 enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
 
 
-typedef struct bzi_os_text {
-    char text[96];
-} bzi_os_text;
 
 typedef struct bzi_file {
     int      fd;                      /* -1: it is closed */
@@ -914,16 +911,16 @@ static int64_t bzi_os_process(void) { return (int64_t)getpid(); }
 /* GNU's strerror_r returns the text, which may lie elsewhere. That of POSIX returns 0 if it has written the text. */
 #define BZI_POSIX_GNU _Generic(&strerror_r, char *(*)(int, char *, size_t): 1, default: 0)
 
-static bzi_os_text bzi_os_error(int error)
+static const char *bzi_os_error(int error)
 {
-    bzi_os_text found = { "" };
-    const intptr_t result = (intptr_t)strerror_r(error, found.text, sizeof found.text);
+    static BZI_THREAD_LOCAL char text[96];
+    const intptr_t result = (text[0] = 0, (intptr_t)strerror_r(error, text, sizeof text));
 
-    if (BZI_POSIX_GNU && result != (intptr_t)found.text)
-        snprintf(found.text, sizeof found.text, "%s", (const char *)result);
-    if (!found.text[0])
-        snprintf(found.text, sizeof found.text, "error %d", error);
-    return found;
+    if (BZI_POSIX_GNU)
+        return (const char *)result;
+    if (!text[0])
+        snprintf(text, sizeof text, "error %d", error);
+    return text;
 }
 
 static void *bzi_os_aligned(size_t size, size_t align)
@@ -1345,13 +1342,13 @@ static uint32_t bzi_os_processors(void)
 
 static int64_t bzi_os_process(void) { return (int64_t)GetCurrentProcessId(); }
 
-static bzi_os_text bzi_os_error(int error)
+static const char *bzi_os_error(int error)
 {
-    bzi_os_text found = { "" };
+    static BZI_THREAD_LOCAL char text[96];
 
-    if (strerror_s(found.text, sizeof found.text, error))
-        snprintf(found.text, sizeof found.text, "error %d", error);
-    return found;
+    if (strerror_s(text, sizeof text, error))
+        snprintf(text, sizeof text, "error %d", error);
+    return text;
 }
 
 BZI_MAYBE_UNUSED static void *bzi_os_library(const char *name) { return (void *)LoadLibraryA(name); }
@@ -1440,18 +1437,18 @@ static int bzi_os_thread_start(bzi_thread *thread, BZI_OS_THREAD (*run)(void *),
     return ENOTSUP;
 }
 
-static void bzi_os_thread_join(bzi_thread thread) { (void)thread; }
+#define BZI_OS_NOTHING(function, type) static void function(type unused) { (void)unused; }
+BZI_OS_NOTHING(bzi_os_thread_join, bzi_thread)
+BZI_OS_NOTHING(bzi_os_mutex_free, bzi_mutex *)
+BZI_OS_NOTHING(bzi_os_lock, bzi_mutex *)
+BZI_OS_NOTHING(bzi_os_unlock, bzi_mutex *)
+BZI_OS_NOTHING(bzi_os_cond_free, bzi_cond *)
+BZI_OS_NOTHING(bzi_os_wake_one, bzi_cond *)
+BZI_OS_NOTHING(bzi_os_wake_all, bzi_cond *)
 
 static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank) { return (void)rank, *mutex = 0; }
-static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
-static void bzi_os_lock(bzi_mutex *mutex) { (void)mutex; }
 static int bzi_os_try_lock(bzi_mutex *mutex) { return (void)mutex, 1; }
-static void bzi_os_unlock(bzi_mutex *mutex) { (void)mutex; }
-
 static int bzi_os_cond_init(bzi_cond *cond) { return *cond = 0; }
-static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
-static void bzi_os_wake_one(bzi_cond *cond) { (void)cond; }
-static void bzi_os_wake_all(bzi_cond *cond) { (void)cond; }
 /* Nothing ever waits without a deadline: what another thread would have to do is an error before that. */
 static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { (void)cond, (void)mutex; }
 
@@ -2218,7 +2215,7 @@ static bzna_status bzi_file_fail_open(int error, bzna_error *err)
         return BZI_FAIL_BY(err, BZNA_E_UNSUPPORTED, error,
                            "it has bytes, but states a size of 0, as files in /proc do: copy it to another file first");
     return BZI_FAIL_BY(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, error,
-                       "cannot open: %s", bzi_os_error(error).text);
+                       "cannot open: %s", bzi_os_error(error));
 }
 
 /* Opens a file to read it. If the process has no descriptor left, waits a while for one. */
@@ -2334,7 +2331,7 @@ static bzna_status bzi_source_fail(const bzi_source *source, int64_t n, uint64_t
     if (n < 0)
         return bzi_fail(err, BZNA_E_IO, at, 0, file ? -n : n, "reading %llu bytes failed with %lld%s%s%s",
                         (bzi_llu)left, (long long)n, file ? " (" : "",
-                        file ? bzi_os_error((int)-n).text : "", file ? ")" : "");
+                        file ? bzi_os_error((int)-n) : "", file ? ")" : "");
     return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, end, "the data end %llu bytes too early%s",
                        (bzi_llu)(at + left - end),
                        file && end < file->size ? ": the file was shortened after it was opened" : "");
@@ -2494,14 +2491,16 @@ enum {
 #define BZI_NUMBER(type, of, member, least, most, preset) BZI_ROW(of, type, of, member, least, most, preset)
 #define BZI_UP_TO(type, of, member, most)                 BZI_ROW(of, type, of, member, 0, most, 0)
 #define BZI_PLAIN(type, of, member)                       BZI_ROW(of, type, of, member, 0, 0, 0)
+#define BZI_SWITCH(of, member)                            BZI_ROW(of, SWITCH, of, member, 0, 1, 0)
+#define BZI_CHOICE(of, member, most)                      BZI_ROW(of, CHOICE, of, member, 0, most, 0)
 #define BZI_RESERVED(of, member)                          BZI_ROW(of, RESERVED, of, member, 0, 0, 0)
 #define BZI_EXTRA(type, member, most)                     BZI_ROW(extra_output, type, loader_output, member, 0, most, 0)
 
 static const bzi_setting bzi_settings[] = {
     BZI_NUMBER(CHOICE, context_config, log_level, 0, BZNA_LOG_DEBUG, BZNA_LOG_WARNING),
-    BZI_UP_TO(CHOICE, context_config, device.kind, BZNA_DEVICE_CUDA),
+    BZI_CHOICE(context_config, device.kind, BZNA_DEVICE_CUDA),
     BZI_BOTH(context_config, allocator.alloc, allocator.release),
-    BZI_PLAIN(SWITCH, context_config, log_any_thread),
+    BZI_SWITCH(context_config, log_any_thread),
     BZI_NUMBER(COUNT, context_config, max_edge_px, 1, 65535, BZI_LIMIT_EDGE),
     BZI_NUMBER(COUNT64, context_config, max_sample_bytes, 0, 0, BZI_LIMIT_SAMPLE_BYTES),
     BZI_UP_TO(COUNT, context_config, sessions, BZI_LIMIT_SESSIONS),
@@ -2509,17 +2508,17 @@ static const bzi_setting bzi_settings[] = {
     BZI_NUMBER(COUNT, context_config, session_depth, 1, BZI_LIMIT_SESSION_DEPTH, 4),
     BZI_NUMBER(COUNT, context_config, session_mapped, 1, BZI_LIMIT_SESSION_MAPPED, BZI_LIMIT_SESSION_MAPPED),
     BZI_BOTH(context_config, device_allocator.alloc, device_allocator.release),
-    BZI_PLAIN(SWITCH, context_config, no_threads),
+    BZI_SWITCH(context_config, no_threads),
     BZI_UP_TO(BITS, context_config, codecs, 2 * BZNA_ALLOW_OWN - 1),
     BZI_UP_TO(COUNT64, context_config, own_codecs.count, BZI_LIMIT_OWN_CODECS),
     BZI_BOTH(context_config, own_codecs.ptr, own_codecs.count),
     BZI_RESERVED(context_config, own_codecs.reserved),
 
-    BZI_PLAIN(SWITCH, dataset_config, allow_empty),
+    BZI_SWITCH(dataset_config, allow_empty),
     BZI_BOTH(dataset_config, classes, class_count),
-    BZI_UP_TO(CHOICE, dataset_config, class_order, BZNA_CLASS_ORDER_NUMERIC),
-    BZI_UP_TO(CHOICE, dataset_config, orientation, BZNA_ORIENTATION_IGNORE),
-    BZI_UP_TO(CHOICE, dataset_config, palette, BZNA_PALETTE_INDEX),
+    BZI_CHOICE(dataset_config, class_order, BZNA_CLASS_ORDER_NUMERIC),
+    BZI_CHOICE(dataset_config, orientation, BZNA_ORIENTATION_IGNORE),
+    BZI_CHOICE(dataset_config, palette, BZNA_PALETTE_INDEX),
     BZI_BOTH(dataset_config, index, index_bytes),
 
     BZI_NUMBER(COUNT, output, width, 1, BZI_LIMIT_EDGE, 0),
@@ -2530,14 +2529,14 @@ static const bzi_setting bzi_settings[] = {
 
     BZI_NUMBER(COUNT, loader_output, batch_size, 1, BZI_LIMIT_BATCH, 0),
     BZI_NUMBER(COUNT, loader_output, slices, 0, 0, 1),
-    BZI_UP_TO(CHOICE, loader_output, device.kind, BZNA_DEVICE_CUDA),
+    BZI_CHOICE(loader_output, device.kind, BZNA_DEVICE_CUDA),
     BZI_PLAIN(EXTRA_ONLY, loader_output, name),
     BZI_PLAIN(EXTRA_ONLY, loader_output, field),
     BZI_PLAIN(EXTRA_ONLY, loader_output, warp),
     BZI_PLAIN(EXTRA_ONLY, loader_output, filter),
     BZI_PLAIN(EXTRA_ONLY, loader_output, color),
     BZI_PLAIN(EXTRA_ONLY, loader_output, augment),
-    BZI_UP_TO(CHOICE, loader_output, palette, BZNA_PALETTE_INDEX),
+    BZI_CHOICE(loader_output, palette, BZNA_PALETTE_INDEX),
     BZI_RESERVED(loader_output, reserved),
 
     BZI_EXTRA(FIRST_ONLY, batch_size, 0),
@@ -2553,8 +2552,8 @@ static const bzi_setting bzi_settings[] = {
     BZI_BOTH(loader_outputs, ptr, count),
     BZI_RESERVED(loader_outputs, reserved),
 
-    BZI_UP_TO(CHOICE, loader_order, kind, BZNA_ORDER_GIVEN),
-    BZI_UP_TO(CHOICE, loader_order, last_batch, BZNA_LAST_FILL),
+    BZI_CHOICE(loader_order, kind, BZNA_ORDER_GIVEN),
+    BZI_CHOICE(loader_order, last_batch, BZNA_LAST_FILL),
     BZI_NUMBER(COUNT64, loader_order, epochs, 0, 0, 1),
     BZI_BOTH(loader_order, indices, index_count),
     BZI_NUMBER(REAL64, loader_order, pad_value, -FLT_MAX, FLT_MAX, 0),
@@ -2563,8 +2562,8 @@ static const bzi_setting bzi_settings[] = {
     BZI_NUMBER(COUNT, loader_shard, world_size, 0, 0, 1),
     BZI_RESERVED(loader_shard, reserved),
 
-    BZI_UP_TO(CHOICE, warp, kind, BZNA_WARP_MXNET),
-    BZI_UP_TO(CHOICE, warp, crops, BZNA_CROPS_TORCHVISION),
+    BZI_CHOICE(warp, kind, BZNA_WARP_MXNET),
+    BZI_CHOICE(warp, crops, BZNA_CROPS_TORCHVISION),
     BZI_UP_TO(REAL64, warp, scale, 1e6),
     BZI_UP_TO(RANGE64, warp, ratio, 1e6),
     BZI_NUMBER(RANGE64, warp, degrees, -1e6, 1e6, 0),
@@ -2575,28 +2574,28 @@ static const bzi_setting bzi_settings[] = {
     BZI_NUMBER(RANGE64, warp, shear, -89.999f, 89.999f, 0),
     BZI_UP_TO(REAL64, warp, perspective, 1),
     BZI_UP_TO(REAL64, warp, perspective_p, 1),
-    BZI_PLAIN(SWITCH, warp, resize),
-    BZI_PLAIN(SWITCH, warp, keep_ratio),
-    BZI_PLAIN(SWITCH, warp, random_crop),
+    BZI_SWITCH(warp, resize),
+    BZI_SWITCH(warp, keep_ratio),
+    BZI_SWITCH(warp, random_crop),
     BZI_UP_TO(REAL64, warp, mxnet.shear_ratio, 1e6),
     BZI_UP_TO(COUNT, warp, mxnet.canvas_px, 1e6),
     BZI_UP_TO(COUNT, warp, mxnet.crop_px, 1e6),
     BZI_UP_TO(COUNT, warp, mxnet.pad_px, 1e6),
     BZI_UP_TO(COUNT, warp, mxnet.short_edge_px, 1e6),
-    BZI_PLAIN(SWITCH, warp, mxnet.has_crop_start),
+    BZI_SWITCH(warp, mxnet.has_crop_start),
     BZI_UP_TO(REAL, warp, mxnet.hls[0], 180),
     BZI_UP_TO(REAL, warp, mxnet.hls[1], 255),
     BZI_UP_TO(REAL, warp, mxnet.hls[2], 255),
     BZI_UP_TO(REAL, warp, mxnet.contrast, 0.999f),
     BZI_UP_TO(REAL, warp, mxnet.illumination, 1e6),
-    BZI_PLAIN(SWITCH, warp, mxnet.clamp_hue),
+    BZI_SWITCH(warp, mxnet.clamp_hue),
     BZI_RESERVED(warp, mxnet.reserved0),
     BZI_RESERVED(warp, mxnet.reserved),
     BZI_RESERVED(warp, reserved0),
     BZI_RESERVED(warp, reserved),
 
-    BZI_UP_TO(CHOICE, loader_filter, kind, BZNA_FILTER_CUBIC_075),
-    BZI_UP_TO(CHOICE, loader_filter, antialias, BZNA_ANTIALIAS_ROUND),
+    BZI_CHOICE(loader_filter, kind, BZNA_FILTER_CUBIC_075),
+    BZI_CHOICE(loader_filter, antialias, BZNA_ANTIALIAS_ROUND),
     BZI_RESERVED(loader_filter, reserved),
 
     BZI_PLAIN(REAL, loader_color, mean),
@@ -2604,8 +2603,8 @@ static const bzi_setting bzi_settings[] = {
     BZI_PLAIN(REAL, loader_color, bias),
     BZI_PLAIN(REAL, loader_color, scale),
     BZI_PLAIN(REAL, loader_color, fill),
-    BZI_UP_TO(CHOICE, loader_color, fill_space, BZNA_FILL_OUTPUT),
-    BZI_UP_TO(CHOICE, loader_color, matrix, BZNA_MATRIX_BT2020_FULL),
+    BZI_CHOICE(loader_color, fill_space, BZNA_FILL_OUTPUT),
+    BZI_CHOICE(loader_color, matrix, BZNA_MATRIX_BT2020_FULL),
     BZI_RESERVED(loader_color, reserved0),
     BZI_RESERVED(loader_color, reserved),
 
@@ -2620,7 +2619,7 @@ static const bzi_setting bzi_settings[] = {
     BZI_UP_TO(COUNT, loader_fields, made_count, BZI_LIMIT_MADE),
     BZI_BOTH(loader_fields, made, made_count),
     BZI_BOTH(loader_fields, make, made_count),
-    BZI_PLAIN(SWITCH, loader_fields, geometry),
+    BZI_SWITCH(loader_fields, geometry),
     BZI_RESERVED(loader_fields, reserved),
 
     BZI_UP_TO(COUNT, loader_read, threads, BZI_LIMIT_READERS),
@@ -2631,32 +2630,32 @@ static const bzi_setting bzi_settings[] = {
     BZI_RESERVED(loader_read, reserved0),
     BZI_RESERVED(loader_read, reserved),
 
-    BZI_UP_TO(CHOICE, loader_decode, decoder, BZNA_DECODER_NVDEC),
+    BZI_CHOICE(loader_decode, decoder, BZNA_DECODER_NVDEC),
     BZI_UP_TO(COUNT, loader_decode, threads, BZI_LIMIT_THREADS),
-    BZI_UP_TO(CHOICE, loader_decode, jpeg, BZNA_DECODER_NVDEC),
-    BZI_PLAIN(SWITCH, loader_decode, jpeg_shrink),
+    BZI_CHOICE(loader_decode, jpeg, BZNA_DECODER_NVDEC),
+    BZI_SWITCH(loader_decode, jpeg_shrink),
     BZI_NUMBER(REAL, loader_decode, jpeg_shrink_margin, 1, 64, 1),
-    BZI_PLAIN(SWITCH, loader_decode, hybrid),
+    BZI_SWITCH(loader_decode, hybrid),
     BZI_RESERVED(loader_decode, reserved),
 
-    BZI_UP_TO(CHOICE, loader_errors, on_error, BZNA_ON_ERROR_STOP),
-    BZI_UP_TO(CHOICE, loader_errors, on_callback_error, BZNA_ON_CALLBACK_ERROR_SAMPLE),
+    BZI_CHOICE(loader_errors, on_error, BZNA_ON_ERROR_STOP),
+    BZI_CHOICE(loader_errors, on_callback_error, BZNA_ON_CALLBACK_ERROR_SAMPLE),
     BZI_RESERVED(loader_errors, reserved),
 
     BZI_NUMBER(COUNT, loader_pipeline, batches_in_flight, 1, BZI_LIMIT_IN_FLIGHT, 3),
-    BZI_PLAIN(SWITCH, loader_pipeline, restore_any_pixels),
+    BZI_SWITCH(loader_pipeline, restore_any_pixels),
     BZI_BOTH(loader_pipeline, cpus, cpu_count),
-    BZI_PLAIN(SWITCH, loader_pipeline, no_threads),
+    BZI_SWITCH(loader_pipeline, no_threads),
     BZI_RESERVED(loader_pipeline, reserved),
 
 #ifndef BENZINA_NO_AUGMENT
     BZI_UP_TO(COUNT, loader_augment, policy_count, BZI_LIMIT_POLICIES),
     BZI_BOTH(loader_augment, policies, policy_count),
-    BZI_PLAIN(SWITCH, loader_augment, beyond_crop),
+    BZI_SWITCH(loader_augment, beyond_crop),
     BZI_RESERVED(loader_augment, reserved),
 
     BZI_NUMBER(COUNT, policy, operation_count, 1, BZI_LIMIT_OPERATIONS, 0),
-    BZI_UP_TO(CHOICE, policy, apply, BZNA_POLICY_CHOOSE),
+    BZI_CHOICE(policy, apply, BZNA_POLICY_CHOOSE),
     BZI_UP_TO(REAL, policy, probability, 1),
     BZI_RESERVED(policy, reserved),
 
@@ -2665,16 +2664,16 @@ static const bzi_setting bzi_settings[] = {
     BZI_RESERVED(operation, reserved),
 #endif
 
-    BZI_UP_TO(CHOICE, transform, filter, BZNA_FILTER_CUBIC_075),
+    BZI_CHOICE(transform, filter, BZNA_FILTER_CUBIC_075),
     BZI_PLAIN(REAL64, transform, homography),
     BZI_PLAIN(REAL, transform, bias),
     BZI_PLAIN(REAL, transform, scale),
     BZI_PLAIN(REAL, transform, fill),
-    BZI_UP_TO(CHOICE, transform, fill_space, BZNA_FILL_OUTPUT),
-    BZI_UP_TO(CHOICE, transform, matrix, BZNA_MATRIX_BT2020_FULL),
-    BZI_UP_TO(CHOICE, transform, antialias, BZNA_ANTIALIAS_ROUND),
-    BZI_PLAIN(SWITCH, transform, clamp_hue),
-    BZI_PLAIN(SWITCH, transform, grayscale),
+    BZI_CHOICE(transform, fill_space, BZNA_FILL_OUTPUT),
+    BZI_CHOICE(transform, matrix, BZNA_MATRIX_BT2020_FULL),
+    BZI_CHOICE(transform, antialias, BZNA_ANTIALIAS_ROUND),
+    BZI_SWITCH(transform, clamp_hue),
+    BZI_SWITCH(transform, grayscale),
     BZI_PLAIN(REAL, transform, color),
     BZI_NUMBER(REAL, transform, hls[0], -180, 180, 0),
     BZI_NUMBER(REAL, transform, hls[1], -255, 255, 0),
@@ -2696,8 +2695,8 @@ static const bzi_setting bzi_settings[] = {
     BZI_RESERVED(writer_config, reserved1),
     BZI_RESERVED(writer_config, reserved),
 
-    BZI_UP_TO(CHOICE, writer_sample, split, BZNA_SPLIT_TEST),
-    BZI_PLAIN(SWITCH, writer_sample, has_target),
+    BZI_CHOICE(writer_sample, split, BZNA_SPLIT_TEST),
+    BZI_SWITCH(writer_sample, has_target),
     BZI_UP_TO(COUNT, writer_sample, field_count, BZI_LIMIT_ARCHIVE_FIELDS),
     BZI_RESERVED(writer_sample, reserved),
 
@@ -2714,8 +2713,8 @@ static const bzi_setting bzi_settings[] = {
     BZI_RESERVED(provider, reserved2),
     BZI_RESERVED(provider, reserved),
     BZI_NUMBER(COUNT, provider_field, kind, BZNA_FIELD_IMAGE, BZNA_FIELD_BYTES, 0),
-    BZI_PLAIN(SWITCH, provider_field, located),
-    BZI_UP_TO(CHOICE, provider_field, layout, BZNA_LAYOUT_NHWC),
+    BZI_SWITCH(provider_field, located),
+    BZI_CHOICE(provider_field, layout, BZNA_LAYOUT_NHWC),
     BZI_RESERVED(provider_field, reserved0),
     BZI_RESERVED(provider_field, reserved),
 #endif
@@ -2724,14 +2723,14 @@ static const bzi_setting bzi_settings[] = {
     BZI_RESERVED(codec, reserved),
 
     BZI_UP_TO(COUNT, image, orientation, 8),
-    BZI_UP_TO(CHOICE, image, palette, BZNA_PALETTE_INDEX),
+    BZI_CHOICE(image, palette, BZNA_PALETTE_INDEX),
     BZI_RESERVED(image, reserved1),
 };
 
 static bzna_status bzi_setting_check_integers(const bzi_setting *s, const void *at, bzna_error *err)
 {
     const uint32_t *words = at;
-    const uint64_t least = (uint64_t)s->least, most = s->type == BZI_IS_SWITCH ? 1 : (uint64_t)s->most;
+    const uint64_t least = (uint64_t)s->least, most = (uint64_t)s->most;
     const size_t count = s->bytes / sizeof *words;
 
     for (size_t i = 0; i < count; i++) {
@@ -3742,8 +3741,12 @@ static const int8_t bzi_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  
                                                { 1, 0, 0, -1 }, { 0, 1, 1, 0 }, { 0, 1, -1, 0 },   { 0, -1, -1, 0 },
                                                { 0, -1, 1, 0 } };
 
-/* By EXIF's number, the axes along which it mirrors the planes. 1: x; 2: y. */
-static const uint8_t bzi_orientation_mirrors[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };
+/* Returns 1 if an orientation mirrors the planes along an axis, 0: x, 1: y. */
+static int bzi_orientation_mirrors(uint32_t orientation, int axis)
+{
+    const int8_t *o = &bzi_orientations[orientation][2 * axis];
+    return o[0] + o[1] < 0;
+}
 
 /* Returns EXIF's number, or 0 if this is no turn by quarters and no mirror. one: what stands for 1. */
 static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d, int32_t one)
@@ -7844,7 +7847,7 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
     if (status >= 0 && !error)
         return BZNA_OK;
     status = bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes failed: %s", (bzi_llu)size,
-                      error ? bzi_os_error(error).text : bzi_status_text(status));
+                      error ? bzi_os_error(error) : bzi_status_text(status));
     return writer->path ? bzi_error_prefix(err, writer->path) : status;
 }
 
@@ -7866,7 +7869,7 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
     const int error = writer->path ? bzi_os_file_sync(&writer->file) : 0;
     if (!error)
         return BZNA_OK;
-    BZI_FAIL_BY(err, BZNA_E_IO, error, "cannot be written to the disk: %s", bzi_os_error(error).text);
+    BZI_FAIL_BY(err, BZNA_E_IO, error, "cannot be written to the disk: %s", bzi_os_error(error));
     return bzi_error_prefix(err, writer->path);
 }
 
@@ -7921,7 +7924,7 @@ static bzna_status bzi_writer_open(bzna_writer *writer, const char *path, const 
         return BZNA_OK;
     writer->file.fd = -1;
     BZI_FAIL_BY(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, error, "cannot create: %s",
-                bzi_os_error(error).text);
+                bzi_os_error(error));
     return bzi_error_prefix(err, path);
 }
 
@@ -8503,7 +8506,7 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
         bzi_os_folder_close(&folder);
     }
     if (status == BZNA_OK && error)
-        status = BZI_FAIL_BY(err, BZNA_E_IO, error, "cannot list: %s", bzi_os_error(error).text);
+        status = BZI_FAIL_BY(err, BZNA_E_IO, error, "cannot list: %s", bzi_os_error(error));
     return status == BZNA_OK || status == BZNA_E_LIMIT || !*below ? status : bzi_error_prefix(err, below);
 }
 
@@ -12393,13 +12396,13 @@ static uint32_t bzi_picture_height(const bzna_picture *picture)
 static void bzi_picture_orient(const bzna_picture *picture, const double given[9], double h[9])
 {
     const double last[2] = { picture->width - 1.0, picture->height - 1.0 };
-    const uint32_t number = picture->orientation;
 
     memcpy(h, given, 9 * sizeof *h);
     for (int row = 0; row < 2; row++) {
         const double *from = given + 3 * (bzi_picture_is_turned(picture) ? 1 - row : row);
         for (int i = 0; i < 3; i++)
-            h[3 * row + i] = bzi_orientation_mirrors[number] >> row & 1 ? last[row] * given[6 + i] - from[i] : from[i];
+            h[3 * row + i] = bzi_orientation_mirrors(picture->orientation, row) ? last[row] * given[6 + i] - from[i] :
+                                                                                  from[i];
     }
 }
 
@@ -19563,7 +19566,7 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
         engine->lane.number = pool->watches.count;
         if ((error = bzi_os_thread_start(&engine->thread, bzi_engine_run, engine, -1)) != 0)
             BZI_FAIL_BY(err, BZNA_E_THREAD, error, "context_config.sessions: cannot start session %u of %u: %s",
-                        pool->watches.count, pool->count, bzi_os_error(error).text);
+                        pool->watches.count, pool->count, bzi_os_error(error));
         pool->watches.count += !error;
     }
 
@@ -19986,7 +19989,7 @@ static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err
             if (cpu >= 0)
                 snprintf(place, sizeof place, " on processor %d (pipeline.cpus)", cpu);
             return BZI_FAIL_BY(err, BZNA_E_THREAD, error, "%s %u of the loader%s: %s", names[hand->role], i, place,
-                               bzi_os_error(error).text);
+                               bzi_os_error(error));
         }
         queues->watches.count++;
     }

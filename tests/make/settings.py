@@ -149,7 +149,7 @@ TYPES = {
     "REAL": ("float",), "REAL64": ("double",), "RANGE": ("float",), "RANGE64": ("double",),
 }
 # least, most and preset of the macros of rows, from what follows the type, the struct and the member.
-ROWS = {"NUMBER": "{0} {1} {2}", "UP_TO": "0 {0} 0", "PLAIN": "0 0 0"}
+ROWS = {"NUMBER": "{0} {1} {2}", "UP_TO": "0 {0} 0", "PLAIN": "0 0 0", "CHOICE": "0 {0} 0", "SWITCH": "0 0 0"}
 # Numbers that may be anything, so that the table has no rows of them.
 FREE = (("context_config", "device.ordinal"), ("context_config", "decode_memory_bytes"), ("loader_output", "views"),
         ("loader_output", "device.ordinal"), ("loader_order", "seed"), ("loader_order", "first_epoch"),
@@ -208,6 +208,8 @@ def rows_of(source, constants):
         if not row:
             raise Fault(line)
         name, words = row[1], [word.strip() for word in row[2].split(",")]
+        if name in TYPES:                           # the macro is called after the type
+            words.insert(0, name)
         if name in ("BOTH", "EXTRA", "RESERVED") or words[0] not in TYPES:
             others.update((word, other) for word in words[:2] for other in words[1:])
             continue

@@ -270,7 +270,7 @@ if have "${PYTHON:-python3}"; then
     check a_setting_of_another_struct_is_noticed_for_rust stale_bindings \
         's/BZI_NUMBER(COUNT, loader_shard, world_size/BZI_NUMBER(COUNT, loader_decode, threads/' 'no row of loader_shard.world_size'
     check a_setting_of_another_type_is_noticed stale_bindings \
-        's/BZI_PLAIN(SWITCH, loader_pipeline, no_threads)/BZI_PLAIN(REAL, loader_pipeline, no_threads)/' \
+        's/BZI_SWITCH(loader_pipeline, no_threads)/BZI_PLAIN(REAL, loader_pipeline, no_threads)/' \
         'loader_pipeline.no_threads is no REAL'
     check a_setting_without_a_row_is_noticed stale_bindings \
         '/BZI_NUMBER(COUNT, loader_pipeline, batches_in_flight/d' 'no row of loader_pipeline.batches_in_flight'
