@@ -914,8 +914,10 @@ static int64_t bzi_os_process(void) { return (int64_t)getpid(); }
 static const char *bzi_os_error(int error)
 {
     static BZI_THREAD_LOCAL char text[96];
-    const intptr_t result = (text[0] = 0, (intptr_t)strerror_r(error, text, sizeof text));
+    intptr_t result;
 
+    text[0] = 0;
+    result = (intptr_t)strerror_r(error, text, sizeof text);
     if (BZI_POSIX_GNU)
         return (const char *)result;
     if (!text[0])
@@ -1768,64 +1770,6 @@ static void bzi_arena_free(bzi_arena *arena)
     arena->text = NULL;
 }
 
-/* The keys of a small cache, in which the slots used last stay. Its owner has the values of the slots. */
-#define BZI_LRU_SLOTS 8u
-
-typedef struct bzi_lru_slot {
-    bzi_buffer key;
-    uint64_t   size;                  /* bytes of the key */
-    uint64_t   used;                  /* the clock at the last use; 0: the slot is free */
-} bzi_lru_slot;
-
-typedef struct bzi_lru {
-    bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
-    bzi_buffer   key;                 /* which is looked for */
-    uint64_t     clock;               /* counts lookups */
-} bzi_lru;
-
-/* Returns 1 and the slot that has lru->key, of size bytes. Else returns 0 and the slot that was given to it, a free one
- * or the least recently used, which is free until bzi_lru_keep. Returns -1 if there is no memory. */
-static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory, uint64_t size, uint32_t *index)
-{
-    bzi_lru_slot *slot;
-
-    lru->clock++;
-    *index = 0;
-    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
-        slot = &lru->slots[i];
-        if (slot->used && slot->size == size && !memcmp(slot->key.data, lru->key.data, (size_t)size)) {
-            slot->used = lru->clock;
-            *index = i;
-            return 1;
-        }
-
-        if (slot->used < lru->slots[*index].used)
-            *index = i;
-    }
-
-    slot = &lru->slots[*index];
-    slot->used = 0;
-    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
-        return -1;
-    bzi_copy(slot->key.data, lru->key.data, size);
-    slot->size = size;
-    return 0;
-}
-
-/* The slot that was found last is in use. */
-BZI_MAYBE_UNUSED static void bzi_lru_keep(bzi_lru *lru, uint32_t index) { lru->slots[index].used = lru->clock; }
-
-static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
-
-BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
-{
-    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
-        bzi_lru_forget(lru, i);
-        bzi_buffer_free(memory, &lru->slots[i].key);
-    }
-    bzi_buffer_free(memory, &lru->key);
-}
-
 
 /* ==== 9. Errors =====================================================================================================
  * Calls: rooms 2.
@@ -2032,8 +1976,7 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
     host->log_level = config->log_level;
     host->log_any_thread = config->log_any_thread;
 
-    host->file_limit = (uint32_t)bzi_min(bzi_os_file_limit() / 4, BZI_LIMIT_OPEN_FILES);
-    host->file_limit = bzi_max32(host->file_limit, 4);
+    host->file_limit = (uint32_t)bzi_max(bzi_min(bzi_os_file_limit() / 4, BZI_LIMIT_OPEN_FILES), 4);
     if (bzi_os_mutex_init(&host->log_mutex, BZI_RANK_LOG)) {
         bzi_release(&memory, host, 1, sizeof *host);
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
@@ -3184,14 +3127,6 @@ static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
     return codec == BZNA_CODEC_H265 ? type >= 16 && type < 22 : type == 5;
 }
 
-/* Returns 1 for units that a picture that stands alone does not need: delimiters, ends, filler, encoders' banners. */
-BZI_MAYBE_UNUSED static int bzi_nal_is_discardable(uint32_t codec, bzi_span nal)
-{
-    const uint32_t kind = bzi_nal_kind(codec, nal), header = bzi_nal_header(codec);
-    return kind == BZI_NAL_SEI ? nal.size > header && nal.data[header] == 5 :  /* user_data_unregistered */
-                                 kind == BZI_NAL_DISCARDABLE;
-}
-
 /* Iterates over NAL units in anything that holds them. */
 typedef struct bzi_nals {
     bzi_cursor c;                     /* at the next unit */
@@ -3711,7 +3646,7 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 
 
 /* ==== 16. Metadata: clap, colr, EXIF, XMP ===========================================================================
- * Calls: rooms 2, 13.
+ * Calls: rooms 2.
  *
  * The part of a frame that is seen, its color, and how it is to be turned. EXIF data have TIFF's format, and count
  * before XMP's text, as in PIL's ImageOps.exif_transpose. */
@@ -3859,7 +3794,7 @@ BZI_MAYBE_UNUSED static uint32_t bzi_xmp_orientation(bzi_span xmp)
  * Calls: rooms 2, 9, 13, 16.
  *
  * The header of a JPEG, down to its first scan, and what it states (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP).
- * NVDEC and the writer need it, too: only a build without these and without libjpeg-turbo reads no JPEG.
+ * NVDEC and the writer need it, too.
  * libjpeg-turbo reads the header again when it decodes, and judges tables and scans. This room allocates nothing. */
 
 #define BZI_JPEG_DECODER "libjpeg-turbo"
@@ -3881,8 +3816,6 @@ BZI_MAYBE_UNUSED static bzna_status bzi_still_fail(bzna_error *err, const bzi_cu
 }
 
 static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
-
-#if !defined(BENZINA_NO_JPEG) || !defined(BENZINA_NO_CUDA) || !defined(BENZINA_NO_WRITER)
 
 enum { BZI_JPEG_SOF0 = 0xc0, BZI_JPEG_SOF2 = 0xc2, BZI_JPEG_DHT = 0xc4, BZI_JPEG_JPG = 0xc8, BZI_JPEG_SOF9 = 0xc9,
        BZI_JPEG_SOF10 = 0xca, BZI_JPEG_DAC = 0xcc, BZI_JPEG_SOF15 = 0xcf, BZI_JPEG_RST0 = 0xd0, BZI_JPEG_EOI = 0xd9,
@@ -4124,17 +4057,6 @@ static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format,
     format->color = (bzna_color){ 1, 13, (uint16_t)(is_rgb ? 0 : 5), 1, 1 };
     return BZNA_OK;
 }
-
-#else
-
-/* Nothing decodes or writes JPEG in this build, which only names it. */
-static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
-{
-    (void)image, (void)format;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "not read by this build (BENZINA_NO_JPEG)");
-}
-
-#endif
 
 /* --- Codecs --- */
 
@@ -4922,16 +4844,65 @@ static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t ca
     return sink.size;
 }
 
-/* Looks for a slot of a picture's codec and parameter sets: see bzi_lru_find. */
-BZI_MAYBE_UNUSED static int bzi_image_slot(bzi_lru *lru, const bzi_memory *memory, const bzna_image *image,
-                                           uint32_t *index)
+/* A small cache by pictures' keys, in which the slots used last stay. Its owner has the values of the slots. */
+#define BZI_LRU_SLOTS 8u
+
+typedef struct bzi_lru_slot {
+    bzi_buffer key;
+    uint64_t   size;                  /* bytes of the key */
+    uint64_t   used;                  /* the clock at the last use; 0: the slot is free */
+} bzi_lru_slot;
+
+typedef struct bzi_lru {
+    bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
+    bzi_buffer   key;                 /* which is looked for */
+    uint64_t     clock;               /* counts lookups */
+} bzi_lru;
+
+/* Returns 1 and the slot that has the picture's key. Else returns 0 and the slot that was given to it, a free one or the
+ * least recently used, which is free until bzi_lru_keep. Returns -1 if there is no memory. */
+BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory, const bzna_image *image,
+                                         uint32_t *index)
 {
     const uint64_t size = bzi_image_key(image, NULL, 0);
+    bzi_lru_slot *slot;
 
     if (!bzi_buffer_reserve(memory, &lru->key, size, 0))
         return -1;
     bzi_image_key(image, lru->key.data, size);
-    return bzi_lru_find(lru, memory, size, index);
+    lru->clock++;
+    *index = 0;
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
+        slot = &lru->slots[i];
+        if (slot->used && slot->size == size && !memcmp(slot->key.data, lru->key.data, (size_t)size)) {
+            slot->used = lru->clock;
+            *index = i;
+            return 1;
+        }
+        if (slot->used < lru->slots[*index].used)
+            *index = i;
+    }
+
+    slot = &lru->slots[*index];
+    slot->used = 0;
+    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
+        return -1;
+    bzi_copy(slot->key.data, lru->key.data, size);
+    slot->size = size;
+    return 0;
+}
+
+/* The slot that was found last is in use. */
+BZI_MAYBE_UNUSED static void bzi_lru_keep(bzi_lru *lru, uint32_t index) { lru->slots[index].used = lru->clock; }
+BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
+
+BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
+{
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
+        bzi_lru_forget(lru, i);
+        bzi_buffer_free(memory, &lru->slots[i].key);
+    }
+    bzi_buffer_free(memory, &lru->key);
 }
 
 /* Writes what a decoder is given. Gives the required size always; writes only what fits. Pre: the codec is known. */
@@ -5164,27 +5135,7 @@ static uint32_t bzi_kind_of_name(const char *name)
 
     for (size_t i = 0; i < 4 && name[i]; i++)
         text[i] = (uint8_t)bzi_lower(name[i]);
-    return *name ? bzi_be32(text) : 0;
-}
-
-/* Describes a picture that is a file, at offset in the one that holds it. Its first bytes tell its kind. */
-static bzna_status bzi_image_found(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
-{
-    const uint32_t codec = bzi_codec_recognize(bytes);
-
-    *image = bzi_image_of_bytes(codec, bytes, offset);
-    image->fourcc = bzi_kind_of_name(codec ? bzi_image_codec_name(&image->coded) : "");
-
-    if (bytes.size == 0)
-        return BZI_FAIL_AT(err, BZNA_E_FORMAT, offset, "the picture has no bytes");
-    if (codec == BZNA_CODEC_UNKNOWN && bzi_codec_unread(bytes))
-        return BZI_FAIL_AT(err, BZNA_E_CODEC, offset, "the picture is %s", bzi_codec_unread(bytes));
-    if (codec == BZNA_CODEC_UNKNOWN)
-        return BZI_FAIL_AT(err, BZNA_E_CODEC, offset,
-                           "the picture is of no known kind: it begins with %02x %02x %02x %02x", bytes.data[0],
-                           bytes.size > 1 ? bytes.data[1] : 0, bytes.size > 2 ? bytes.data[2] : 0,
-                           bytes.size > 3 ? bytes.data[3] : 0);
-    return BZNA_OK;
+    return bzi_be32(text);
 }
 
 /* Rows of a picture's frame. Those of chroma are row >> shift. */
@@ -6218,10 +6169,9 @@ static bzna_status bzi_extent_open(const bzi_container *c, bzi_extent *extent, b
     if (c->ops->path(c, extent->file - 1, path, sizeof path, err) != BZNA_OK ||
         bzi_source_open_file(file, path, err) != BZNA_OK)
         return bzi_file_fail_gone(err);
-    if (bzi_extent_fit(extent, file->size, err) != BZNA_OK)
-        bzi_source_close(file);
-    else
+    if (bzi_extent_fit(extent, file->size, err) == BZNA_OK)
         return BZNA_OK;
+    bzi_source_close(file);
     return err->status;
 }
 
@@ -6567,24 +6517,34 @@ static int bzi_codec_declines(bzi_span bytes)
     return kind == BZNA_CODEC_UNKNOWN || (kind == BZNA_CODEC_STILL && !bzi_still_find(bytes)->read);
 }
 
-/* Returns the number of the codec of the program's own that takes a file, since no other does; else UNKNOWN. */
-static uint32_t bzi_file_own(const bzi_host *host, bzi_span bytes)
+/* Returns the codec of a file: of the library's kinds or, if none of this build's takes it, one of the program's own. */
+static uint32_t bzi_file_codec(const bzi_host *host, bzi_span bytes)
 {
-    return host->own_codec_count && bzi_codec_declines(bytes) ? bzi_own_recognize(host, bytes) : BZNA_CODEC_UNKNOWN;
+    const uint32_t own = bzi_codec_declines(bytes) ? bzi_own_recognize(host, bytes) : BZNA_CODEC_UNKNOWN;
+    return own != BZNA_CODEC_UNKNOWN ? own : bzi_codec_recognize(bytes);
 }
 
-/* As bzi_image_found, for those of the program's own codecs, too. */
+/* Describes a picture that is a file, at offset in the one that holds it. Its first bytes tell its kind. */
 static bzna_status bzi_file_image(const bzi_host *host, bzi_span bytes, uint64_t offset, bzi_image *image,
                                   bzna_error *err)
 {
-    const uint32_t own = bzi_file_own(host, bytes);
+    const uint32_t codec = bzi_file_codec(host, bytes);
+    const char *unread;
 
-    if (own != BZNA_CODEC_UNKNOWN) {
-        *image = bzi_image_of_bytes(own, bytes, offset);
-        image->fourcc = bzi_kind_of_name(host->own_codecs[own - BZNA_CODEC_OWN].name);
+    *image = bzi_image_of_bytes(codec, bytes, offset);
+    if (codec != BZNA_CODEC_UNKNOWN) {
+        image->fourcc = bzi_kind_of_name(codec < BZNA_CODEC_OWN ? bzi_image_codec_name(&image->coded) :
+                                                                  host->own_codecs[codec - BZNA_CODEC_OWN].name);
         return BZNA_OK;
     }
-    return bzi_image_found(bytes, offset, image, err);
+    if (bytes.size == 0)
+        return BZI_FAIL_AT(err, BZNA_E_FORMAT, offset, "the picture has no bytes");
+    if ((unread = bzi_codec_unread(bytes)) != NULL)
+        return BZI_FAIL_AT(err, BZNA_E_CODEC, offset, "the picture is %s", unread);
+    return BZI_FAIL_AT(err, BZNA_E_CODEC, offset,
+                       "the picture is of no known kind: it begins with %02x %02x %02x %02x", bytes.data[0],
+                       bytes.size > 1 ? bytes.data[1] : 0, bytes.size > 2 ? bytes.data[2] : 0,
+                       bytes.size > 3 ? bytes.data[3] : 0);
 }
 
 
@@ -7024,7 +6984,7 @@ static int bzi_mp4_is_picture(const bzi_container *c, const bzi_sample *sample)
     const bzi_span bytes = bzi_sample_span(sample);
 
     return bzi_codec_recognize(bytes) != BZNA_CODEC_UNKNOWN ||
-           (!bzi_mp4_probe(bytes) && bzi_file_own(c->host, bytes) != BZNA_CODEC_UNKNOWN);
+           (!bzi_mp4_probe(bytes) && bzi_file_codec(c->host, bytes) != BZNA_CODEC_UNKNOWN);
 }
 
 /* Finds a field in a box of ours: in an archive the sample's, else the file's, which is a sample by itself. n->kind
@@ -7409,12 +7369,17 @@ static void bzi_out_unit(bzi_out *out, const bzi_coded *coded)
     n = bzi_image_nals_make(&coded->image);
     n.part = 1;                                             /* those of the config are written elsewhere */
     for (uint64_t begin = 0; bzi_image_nals_next(&n, &unit) > 0; begin = c->pos) {
+        const uint32_t header = bzi_nal_header(n.codec);
+
+        if (n.kind == BZI_NAL_DISCARDABLE)
+            continue;                                       /* delimiters, ends, filler */
         has_header |= n.kind == BZI_NAL_SPS;
         if (is_av1 && n.kind == BZI_NAL_SLICE && !has_header++)
             bzi_out_sequence_header(out, coded->sets[0]);
-        if (is_av1 && n.kind != BZI_NAL_DISCARDABLE)
+        if (is_av1)
             bzi_out_bytes(out, c->data + begin, c->pos - begin);
-        if (!is_av1 && !bzi_kind_is_parameter_set(n.kind) && !bzi_nal_is_discardable(n.codec, unit)) {
+        else if (!bzi_kind_is_parameter_set(n.kind) &&      /* nor encoders' banners, user_data_unregistered */
+                 !(n.kind == BZI_NAL_SEI && unit.size > header && unit.data[header] == 5)) {
             bzi_out_number(out, unit.size, 4);
             bzi_out_bytes(out, unit.data, unit.size);
         }
@@ -13388,7 +13353,7 @@ static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, c
 
     for (int i = 0; i < 2 && status != BZNA_OK && status != BZNA_E_MEMORY; i++) {
         uint32_t index = 0;
-        const int found = bzi_image_slot(&software->keys, software->memory, image, &index);
+        const int found = bzi_lru_find(&software->keys, software->memory, image, &index);
         int result;
 
         if (found < 0)
@@ -14396,7 +14361,7 @@ static void bzi_device_close(bzi_device *device)
 
 
 /* ==== 57. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 3-4, 7-9, 19-20, 48, 50, 55-56.
+ * Calls: rooms 4, 7-9, 19-20, 48, 50, 55-56.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -15217,7 +15182,7 @@ static bzna_status bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvd
 #endif
 
 /* ==== 59. NVDEC sessions ============================================================================================
- * Calls: rooms 8-10, 19-20, 53, 56, 58.
+ * Calls: rooms 9-10, 19-20, 53, 56, 58.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. One thread opens,
  * uses and closes it, in the CUDA context:
@@ -15403,7 +15368,7 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
                                            const bzi_submission *submission, bzi_parser **out, bzna_error *err)
 {
     uint32_t index = 0;
-    const int found = bzi_image_slot(&session->parser_keys, session->memory, image, &index);
+    const int found = bzi_lru_find(&session->parser_keys, session->memory, image, &index);
     bzi_parser *parser;
     /* the sequence callback returns the real number of surfaces */
     CUVIDPARSERPARAMS parameters = { .CodecType = bzi_nvdec_codec(image->codec), .ulMaxNumDecodeSurfaces = 1,
@@ -15520,7 +15485,7 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_pict
 #endif
 
 /* ==== 60. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 4, 8-9, 53, 55-59.
+ * Calls: rooms 4, 8-9, 20, 53, 55-59.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. It is delivered only after the driver has
  * reported its status, unless the driver reports none for any picture. */

@@ -211,7 +211,7 @@ TEST(a_failed_read_of_a_file_has_errno_as_its_native_code)
 TEST(sizes_that_overflow_are_refused_before_the_allocator_is_asked)
 {
     counter c;
-    bzi_memory memory = { { &c, counter_alloc, counter_release } };
+    bzi_memory memory = { &c, counter_alloc, counter_release };
     bzi_buffer buffer = { NULL, 0 };
     memset(&c, 0, sizeof c);
     CHECK(bzi_alloc(&memory, UINT64_MAX, 2, 16) == NULL);
@@ -227,7 +227,7 @@ TEST(sizes_that_overflow_are_refused_before_the_allocator_is_asked)
 TEST(a_buffer_grows_keeps_and_gives_back)
 {
     counter c;
-    bzi_memory memory = { { &c, counter_alloc, counter_release } };
+    bzi_memory memory = { &c, counter_alloc, counter_release };
     bzi_buffer buffer = { NULL, 0 };
     memset(&c, 0, sizeof c);
     CHECK(bzi_buffer_reserve(&memory, &buffer, 10, 0) && buffer.capacity >= 10);
@@ -702,7 +702,7 @@ TEST(short_texts_of_an_arena_share_blocks_and_all_is_freed_at_once)
     enum { TEXTS = 5000 };
     static const char *texts[TEXTS];
     counter counted = { 0 };
-    const bzi_memory memory = { { &counted, counter_alloc, counter_release } };
+    const bzi_memory memory = { &counted, counter_alloc, counter_release };
     bzi_arena arena = { .memory = &memory }, other = { .memory = &memory };
     double *number;
     char text[BZI_ARENA_TEXT + 2];
@@ -741,7 +741,7 @@ TEST(a_cache_that_finds_no_memory_for_a_key_stays_as_it_was)
     static uint8_t configs[2][8 + 16000];
     static const uint32_t sizes[2] = { 100, 16000 };
     static bzi_lru lru;
-    const bzi_memory memory = { { NULL, small_alloc, bzi_os_release } };
+    const bzi_memory memory = { NULL, small_alloc, bzi_os_release };
     bzna_image images[2];
     uint32_t index, again;
     for (int i = 0; i < 2; i++) {
@@ -752,15 +752,15 @@ TEST(a_cache_that_finds_no_memory_for_a_key_stays_as_it_was)
         images[i] = (bzna_image){ .struct_size = sizeof images[i], .codec = BZNA_CODEC_H264, .config = configs[i],
                                   .config_size = 8 + sizes[i], .data = configs[i] };
     }
-    CHECK_EQ(bzi_image_slot(&lru, &memory, &images[0], &index), 0);
-    CHECK_EQ(bzi_image_slot(&lru, &memory, &images[0], &index), 0);       /* free until it is kept */
+    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[0], &index), 0);
+    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[0], &index), 0);       /* free until it is kept */
     bzi_lru_keep(&lru, index);
-    CHECK_EQ(bzi_image_slot(&lru, &memory, &images[0], &again), 1);
+    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[0], &again), 1);
     CHECK_EQ(again, index);
-    CHECK_EQ(bzi_image_slot(&lru, &memory, &images[1], &again), -1);
-    CHECK_EQ(bzi_image_slot(&lru, &memory, &images[0], &again), 1);
+    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[1], &again), -1);
+    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[0], &again), 1);
     bzi_lru_forget(&lru, index);
-    CHECK_EQ(bzi_image_slot(&lru, &memory, &images[0], &again), 0);
+    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[0], &again), 0);
     bzi_lru_free(&lru, &memory);
 }
 

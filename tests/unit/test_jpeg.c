@@ -120,7 +120,7 @@ static const kind *kind_of(const char *name)
 
 /* ---- Decoding ---------------------------------------------------------------------------------------------------- */
 
-static const bzi_memory memory = { { .alloc = bzi_os_alloc, .release = bzi_os_release } };
+static const bzi_memory memory = { .alloc = bzi_os_alloc, .release = bzi_os_release };
 static bzi_software decoders[2];              /* of all rows; of some */
 static bzna_error last = { .struct_size = sizeof last };
 

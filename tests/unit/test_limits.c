@@ -321,7 +321,7 @@ TEST(a_box_that_is_read_whole_has_512_mib_at_most)
 
 TEST(a_class_folder_has_1048576_folders_at_most)
 {
-    const bzi_memory memory = { { NULL, bzi_os_alloc, bzi_os_release } };
+    const bzi_memory memory = { NULL, bzi_os_alloc, bzi_os_release };
     bzi_arena arena = { .memory = &memory };
     bzi_walk walk = { .root = "", .files.arena = &arena };
     bzna_error err = { 0 };

@@ -1531,6 +1531,7 @@ TEST(files_are_recognized_by_their_first_bytes)
 
 TEST(files_that_are_no_pictures_of_ours_are_called_what_they_are)
 {
+    static const bzi_host host;                             /* without codecs of its own */
     static const struct { const char *head; size_t size; const char *what; } heads[] = {
         { "\0\0\0\x0cJXL \r\n\x87\n", 12, "a JPEG XL picture" }, { "\xff\x0a\x10", 3, "a JPEG XL picture" },
         { "\x1a\x45\xdf\xa3\1", 5, "a video (Matroska, WebM)" },
@@ -1540,7 +1541,7 @@ TEST(files_that_are_no_pictures_of_ours_are_called_what_they_are)
         bzna_error err = { .struct_size = sizeof err };
         bytes b = bytes_make(heads[i].head, heads[i].size);
         bzi_image image;
-        CHECK_EQ(bzi_image_found((bzi_span){ b.data, b.size }, 7, &image, &err), BZNA_E_CODEC);
+        CHECK_EQ(bzi_file_image(&host, (bzi_span){ b.data, b.size }, 7, &image, &err), BZNA_E_CODEC);
         CHECK_CONTAINS(err.message, "at byte 7: the picture is ");
         CHECK_CONTAINS(err.message, heads[i].what);
         free(b.data);

@@ -130,7 +130,7 @@ static uint32_t plane_rows(const bzna_picture *p, int i, int32_t rows)
     return ((uint32_t)rows + (1u << chroma(p, i, 0)) - 1) >> chroma(p, i, 0);
 }
 
-static const bzi_memory system_memory = { { .alloc = bzi_os_alloc, .release = bzi_os_release } };
+static const bzi_memory system_memory = { .alloc = bzi_os_alloc, .release = bzi_os_release };
 static bzi_software decoders[2];              /* of whole pictures, of parts */
 static bzna_error last = { .struct_size = sizeof last };
 
