@@ -2967,19 +2967,20 @@ static int32_t bzi_bits_se(bzi_bits *b)
 
 /* --- Writing --- */
 
-/* Bytes that are written as far as there is room, and counted always. */
-typedef struct bzi_sink {
+/* The place to which a field's value, a stream or a key is written: bytes that fit are, and all are counted. */
+typedef struct bzi_value {
     uint8_t *data;                    /* not owned; NULL if there is no room */
     uint64_t capacity;                /* bytes at data */
-    uint64_t size;                    /* bytes that were to be written */
-} bzi_sink;
+    uint64_t size;                    /* bytes of the whole value */
+    uint32_t absent;                  /* the sample has no such value */
+} bzi_value;
 
-/* The bytes lie in memory, so that their sum does not overflow. */
-static void bzi_sink_add(bzi_sink *sink, const void *bytes, uint64_t size)
+/* Adds bytes, which lie in memory, so that their sum does not overflow. */
+static void bzi_value_put(bzi_value *value, const void *bytes, uint64_t size)
 {
-    if (size && sink->size + size <= sink->capacity)
-        bzi_copy(sink->data + sink->size, bytes, size);
-    sink->size += size;
+    if (size && value->size + size <= value->capacity)
+        memcpy(value->data + value->size, bytes, (size_t)size);
+    value->size += size;
 }
 
 #ifndef BENZINA_NO_WRITER
@@ -4075,9 +4076,9 @@ typedef struct bzi_codec {
     /* the part of it that a kind of still does */
     bzna_status (*read)(bzi_span file, bzi_format *format, bzna_error *err);
     /* writes what a decoder is given */
-    bzna_status (*stream)(const bzna_image *image, bzi_sink *out, bzna_error *err);
+    bzna_status (*stream)(const bzna_image *image, bzi_value *out, bzna_error *err);
     /* adds parameter sets to a key, each after its size. NULL: a decoder keeps nothing of a picture */
-    void        (*key)(const bzna_image *image, bzi_sink *key);
+    void        (*key)(const bzna_image *image, bzi_value *key);
     int         av_id;                /* libavcodec's number */
     const char *av_decoder;           /* libavcodec's decoder; NULL: the default one */
     int         nv_id;                /* NVDEC's number */
@@ -4403,7 +4404,7 @@ static bzna_status bzi_image_fail_nals(const bzi_image_nals *n, bzna_error *err)
 
 /* H.264, H.265: writes the configuration's parameter sets, then the access unit, each unit after a start code (Annex
  * B). */
-static bzna_status bzi_image_annexb(const bzna_image *image, bzi_sink *out, bzna_error *err)
+static bzna_status bzi_image_annexb(const bzna_image *image, bzi_value *out, bzna_error *err)
 {
     static const uint8_t start[4] = { 0, 0, 0, 1 };
     bzi_image_nals n = bzi_image_nals_make(image);
@@ -4413,32 +4414,32 @@ static bzna_status bzi_image_annexb(const bzna_image *image, bzi_sink *out, bzna
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
         if (n.part == 0 && !bzi_kind_is_parameter_set(n.kind))
             continue;                                       /* x265 puts its banner there, an SEI unit of 2.4 kB */
-        bzi_sink_add(out, start, sizeof start);
-        bzi_sink_add(out, nal.data, nal.size);
+        bzi_value_put(out, start, sizeof start);
+        bzi_value_put(out, nal.data, nal.size);
     }
     return got < 0 ? bzi_image_fail_nals(&n, err) : BZNA_OK;
 }
 
 /* AV1: writes the configuration's units, then the sample's. Other pictures are written as they are. */
-static bzna_status bzi_image_bytes(const bzna_image *image, bzi_sink *out, bzna_error *err)
+static bzna_status bzi_image_bytes(const bzna_image *image, bzi_value *out, bzna_error *err)
 {
     const bzi_span config = image->codec == BZNA_CODEC_AV1 ? bzi_image_obus(image) : (bzi_span){ NULL, 0 };
 
     (void)err;
-    bzi_sink_add(out, config.data, config.size);
-    bzi_sink_add(out, image->data, image->data_size);
+    bzi_value_put(out, config.data, config.size);
+    bzi_value_put(out, image->data, image->data_size);
     return BZNA_OK;
 }
 
-static void bzi_image_key_sets(const bzna_image *image, bzi_sink *key)
+static void bzi_image_key_sets(const bzna_image *image, bzi_value *key)
 {
     bzi_image_nals n = bzi_image_nals_make(image);
     bzi_span unit;
 
     while (bzi_image_nals_next(&n, &unit) > 0)
         if (bzi_kind_is_parameter_set(n.kind)) {
-            bzi_sink_add(key, &unit.size, sizeof unit.size);
-            bzi_sink_add(key, unit.data, unit.size);
+            bzi_value_put(key, &unit.size, sizeof unit.size);
+            bzi_value_put(key, unit.data, unit.size);
         }
 }
 
@@ -4835,13 +4836,13 @@ static const char *bzi_image_codec_name(const bzna_image *image) { return bzi_co
 static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
 {
     const bzi_codec *codec = bzi_codec_of(image);
-    bzi_sink sink = { key, capacity, 0 };
+    bzi_value out = { key, capacity, 0, 0 };
 
-    bzi_sink_add(&sink, &codec->id, sizeof codec->id);
-    bzi_sink_add(&sink, &codec->av_id, sizeof codec->av_id);
+    bzi_value_put(&out, &codec->id, sizeof codec->id);
+    bzi_value_put(&out, &codec->av_id, sizeof codec->av_id);
     if (codec->key)
-        codec->key(image, &sink);
-    return sink.size;
+        codec->key(image, &out);
+    return out.size;
 }
 
 /* A small cache by pictures' keys, in which the slots used last stay. Its owner has the values of the slots. */
@@ -4905,15 +4906,10 @@ BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory
     bzi_buffer_free(memory, &lru->key);
 }
 
-/* Writes what a decoder is given. Gives the required size always; writes only what fits. Pre: the codec is known. */
-static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
-                                    bzna_error *err)
+/* Writes what a decoder is given. Pre: the codec is known. */
+static bzna_status bzi_image_stream(const bzna_image *image, bzi_value *out, bzna_error *err)
 {
-    bzi_sink out = { dst, capacity, 0 };
-    const bzna_status status = bzi_codec_find(image->codec)->stream(image, &out, err);
-
-    *needed = out.size;
-    return status;
+    return bzi_codec_find(image->codec)->stream(image, out, err);
 }
 
 
@@ -5908,7 +5904,7 @@ static bzna_status bzi_track_unit(const bzi_track *track, bzi_span unit, uint64_
 
 
 /* ==== 25. Containers ================================================================================================
- * Calls: rooms 2, 9, 11.
+ * Calls: rooms 2, 9, 11, 13.
  *
  * A container holds samples: an archive, a plain mp4 video, and others. Its type is a row of operations. An open
  * container is immutable, and any thread may use it. No code outside of rooms 24 to 40 knows its type.
@@ -5981,29 +5977,14 @@ typedef struct bzi_field {
     char     name[BZNA_NAME_MAX];     /* by which users name it */
 } bzi_field;
 
-/* The place to which the value of a field is written, as much of it as fits. An integer is an int64_t, a vector
- * consists of floats, and text has no NUL at its end. */
-typedef struct bzi_value {
-    uint8_t *data;                    /* where it is written */
-    uint64_t capacity;                /* bytes that fit */
-    uint64_t size;                    /* bytes of the whole value */
-    uint32_t absent;                  /* the sample has no such value */
-} bzi_value;
-
 static void bzi_sample_ref_add(bzna_sample_ref *out, const char *name)
 {
     if (out->image_count < BZNA_IMAGES_MAX)
         bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, name);
 }
 
-static void bzi_value_put(bzi_value *value, const void *data, uint64_t size)
-{
-    value->size = size;
-    if (size <= value->capacity)
-        bzi_copy(value->data, data, size);
-}
-
-/* Bytes of each number in a value of this kind. */
+/* Returns the bytes of each number in a value of this kind. An integer is an int64_t, a vector consists of floats, and
+ * text has no NUL at its end. */
 static size_t bzi_number_bytes(uint32_t kind)
 {
     return kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : kind == BZNA_FIELD_VECTOR ? sizeof(float) : 1;
@@ -6915,7 +6896,6 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
 static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
     const bzi_track *track = bzi_mp4_of(c)->filename;
-    bzi_sink name = { value->data, value->capacity, 0 };
     const uint8_t *nul = NULL;
     uint64_t offset, size;
     uint8_t part[256];                /* most names are no longer */
@@ -6927,14 +6907,13 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
         return err->status;
 
     size = bzi_min(size, BZI_LIMIT_NAME_BYTES);
-    while (name.size < size && !nul) {
-        const uint64_t n = bzi_min(size - name.size, sizeof part);
-        if (bzi_source_read(&c->source, offset + name.size, part, n, err) != BZNA_OK)
+    while (value->size < size && !nul) {
+        const uint64_t n = bzi_min(size - value->size, sizeof part);
+        if (bzi_source_read(&c->source, offset + value->size, part, n, err) != BZNA_OK)
             return err->status;
         nul = bzi_find_byte(part, 0, n);
-        bzi_sink_add(&name, part, nul ? (uint64_t)(nul - part) : n);
+        bzi_value_put(value, part, nul ? (uint64_t)(nul - part) : n);
     }
-    value->size = name.size;
     return BZNA_OK;
 }
 
@@ -8488,7 +8467,7 @@ static bzna_status bzi_walk_list(bzi_walk *walk, const char *path, int deep, bzn
 
 
 /* ==== 34. Containers: folder ========================================================================================
- * Calls: rooms 2, 8-11, 20, 25-26, 32-33.
+ * Calls: rooms 2, 8-11, 13, 20, 25-26, 32-33.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is a
  * class of all pictures below it. A root that holds pictures and no folders has no classes. A file is opened when its
@@ -9307,7 +9286,7 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 
 
 /* ==== 37. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 9, 25-26, 32, 35-36. */
+ * Calls: rooms 2, 9, 13, 25-26, 32, 35-36. */
 
 /* Returns where the headers of a sample's first member begin: at the end of the sample before it. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -9479,7 +9458,7 @@ static const bzi_container_ops bzi_tar_row = {
 
 #ifndef BENZINA_NO_PROVIDERS
 /* ==== 38. Containers: providers ====================================================================================
- * Calls: rooms 2, 4, 7-9, 11-12, 21, 25-26.
+ * Calls: rooms 2, 4, 7-9, 11-13, 21, 25-26.
  *
  * Samples that the caller's functions give, field by field. A field is read by `read`, or lies where `locate` says, in
  * a file or in memory. A sample's bytes are its pictures:
@@ -10472,10 +10451,10 @@ static bzna_status bzi_container_look_image(const bzi_container *c, uint64_t ind
         status = bzi_image_complete(image, err);
 
     if (status == BZNA_OK && own.copied && buffer) {
-        bzi_sink to = { bytes, buffer->size, extent->size };
+        bzi_value to = { bytes, buffer->size, extent->size, 0 };
 
-        bzi_sink_add(&to, coded->data, coded->data_size);
-        bzi_sink_add(&to, coded->config, coded->config_size);
+        bzi_value_put(&to, coded->data, coded->data_size);
+        bzi_value_put(&to, coded->config, coded->config_size);
         coded->data = bytes + extent->size;
         coded->config = coded->config_size ? bytes + extent->size + coded->data_size : NULL;
         if (to.size > to.capacity)
@@ -10528,7 +10507,7 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
     if (status == BZNA_OK && field->kind != BZNA_FIELD_IMAGE)
         status = c->ops->field(c, sample, number, value, err);
     else if (status == BZNA_OK && (status = bzi_container_image(c, sample, &pick, &image, err)) == BZNA_OK)
-        status = bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err);
+        status = bzi_image_stream(&image.coded, value, err);
 
     if (status == BZNA_OK && value->absent)
         status = BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no %s", name);
@@ -13078,11 +13057,15 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_to_buffer(const bzna_image *image,
                                                         uint64_t padding, bzi_buffer *buffer, uint64_t *size,
                                                         bzna_error *err)
 {
-    if (bzi_image_stream(image, NULL, 0, size, err) != BZNA_OK)
+    bzi_value out = { NULL, 0, 0, 0 };
+
+    if (bzi_image_stream(image, &out, err) != BZNA_OK)
         return err->status;
+    *size = out.size;
     if (!bzi_buffer_reserve(memory, buffer, *size + padding, 0))
         return bzi_fail_memory(err, "an access unit");
-    return bzi_image_stream(image, buffer->data, *size, size, err);
+    out = (bzi_value){ buffer->data, *size, 0, 0 };
+    return bzi_image_stream(image, &out, err);
 }
 
 /* --- Memory that is filled, so that pixels which were never written are found --- */
@@ -17614,7 +17597,7 @@ static bzna_status bzi_item_put_bytes(const bzi_item *item, const bzi_sample *sa
         if (container->fields[number].kind != BZNA_FIELD_IMAGE)
             status = container->ops->field(container, sample, number, &value, err);
         else if ((status = bzi_container_image(container, sample, &pick, &image, err)) == BZNA_OK)
-            status = bzi_image_stream(&image.coded, value.data, value.capacity, &value.size, err);
+            status = bzi_image_stream(&image.coded, &value, err);
         else if (status == BZNA_E_NOT_FOUND)
             return BZNA_OK;
         if (status != BZNA_OK || value.absent)
@@ -21537,8 +21520,8 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
 BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity, size_t *needed,
                                        bzna_error *err)
 {
+    bzi_value out = { dst, dst ? capacity : 0, 0, 0 };
     bzna_image whole;
-    uint64_t size = 0;
 
     BZI_API_BEGIN;
     if (needed)
@@ -21547,13 +21530,13 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     BZI_API_TRY(bzi_image_take(&whole, image, "image", &e));
     if (!bzi_codec_find(whole.codec))
         BZI_API_FAIL(BZNA_E_CODEC, "image.codec: %u is not known", whole.codec);
-    BZI_API_TRY(bzi_image_stream(&whole, dst, dst ? capacity : 0, &size, &e));
+    BZI_API_TRY(bzi_image_stream(&whole, &out, &e));
 
     if (needed)
-        *needed = (size_t)size;
-    if (size > capacity || !dst)
-        BZI_API_FAIL(BZNA_E_BUFFER, "the stream needs %llu bytes, the buffer has %llu", (bzi_llu)size,
-                     (bzi_llu)(dst ? capacity : 0));
+        *needed = (size_t)out.size;
+    if (out.size > out.capacity || !dst)
+        BZI_API_FAIL(BZNA_E_BUFFER, "the stream needs %llu bytes, the buffer has %llu", (bzi_llu)out.size,
+                     (bzi_llu)out.capacity);
     return BZNA_OK;
 }
 

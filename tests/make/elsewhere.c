@@ -38,14 +38,14 @@ static int syncs(int fd, int first, int second, int wanted, int wanted_calls)
 int main(int count, char **arguments)
 {
     const int file = open(count > 1 ? arguments[1] : "elsewhere.tmp", O_RDWR | O_CREAT, 0666);
-    bzi_sink sink = { NULL, 0, 0 };
+    bzi_value sink = { NULL, 0, 0, 0 };
     /* a file system that has only fsync does that */
     int right = syncs(file, 0, 0, 0, 1) & syncs(file, EINTR, EINTR, 0, 3) & syncs(file, ENOTSUP, 0, 0, 1) &
                 syncs(file, EINTR, ENOTSUP, 0, 2) & syncs(-1, EIO, 0, EBADF, 1);
 
-    bzi_sink_add(&sink, "abc", 0);                          /* nothing is added to no buffer */
-    bzi_sink_add(&sink, NULL, 0);
-    bzi_sink_add(&sink, "abc", 3);
+    bzi_value_put(&sink, "abc", 0);                          /* nothing is added to no buffer */
+    bzi_value_put(&sink, NULL, 0);
+    bzi_value_put(&sink, "abc", 3);
     right &= sink.size == 3;
     close(file);
     return !right;

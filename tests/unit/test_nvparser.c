@@ -117,12 +117,14 @@ static int describe(picture *p, bzi_format *format, bzna_error *err)
 static void frame(picture *p, const bzna_image *image)
 {
     bzna_error err;
-    uint64_t size = 0;
-    if (bzi_image_stream(image, NULL, 0, &size, &err) != BZNA_OK)
+    bzi_value measured = { NULL, 0, 0, 0 }, out;
+    if (bzi_image_stream(image, &measured, &err) != BZNA_OK)
         abort();
-    p->packet = take_memory((size_t)size);
-    if (bzi_image_stream(image, p->packet, size, &p->size, &err) != BZNA_OK || p->size != size)
+    p->packet = take_memory((size_t)measured.size);
+    out = (bzi_value){ p->packet, measured.size, 0, 0 };
+    if (bzi_image_stream(image, &out, &err) != BZNA_OK || out.size != measured.size)
         abort();
+    p->size = out.size;
 }
 
 /* Writes every picture into an archive, and takes packets of what it reads there. */
