@@ -4860,8 +4860,8 @@ typedef struct bzi_lru {
     uint64_t     clock;               /* counts lookups */
 } bzi_lru;
 
-/* Returns 1 and the slot that has the picture's key. Else returns 0 and the slot that was given to it, a free one or the
- * least recently used, which is free until bzi_lru_keep. Returns -1 if there is no memory. */
+/* Returns 1 and the slot that has the picture's key. Else returns 0 and the slot that was given to it, a free one or
+ * the least recently used, which is free until bzi_lru_keep. Returns -1 if there is no memory. */
 BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory, const bzna_image *image,
                                          uint32_t *index)
 {
@@ -6498,7 +6498,7 @@ static int bzi_codec_declines(bzi_span bytes)
     return kind == BZNA_CODEC_UNKNOWN || (kind == BZNA_CODEC_STILL && !bzi_still_find(bytes)->read);
 }
 
-/* Returns the codec of a file: of the library's kinds or, if none of this build's takes it, one of the program's own. */
+/* Returns the codec of a file: the library's or, if no kind of this build's takes it, one of the program's own. */
 static uint32_t bzi_file_codec(const bzi_host *host, bzi_span bytes)
 {
     const uint32_t own = bzi_codec_declines(bytes) ? bzi_own_recognize(host, bytes) : BZNA_CODEC_UNKNOWN;
@@ -13058,10 +13058,11 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_to_buffer(const bzna_image *image,
                                                         bzna_error *err)
 {
     bzi_value out = { NULL, 0, 0, 0 };
+    const bzna_status status = bzi_image_stream(image, &out, err);
 
-    if (bzi_image_stream(image, &out, err) != BZNA_OK)
-        return err->status;
     *size = out.size;
+    if (status != BZNA_OK)
+        return status;
     if (!bzi_buffer_reserve(memory, buffer, *size + padding, 0))
         return bzi_fail_memory(err, "an access unit");
     out = (bzi_value){ buffer->data, *size, 0, 0 };
