@@ -56,7 +56,7 @@ help:
 	@echo "make demo          draws pictures, packs them, loads a batch, and measures the rate"
 	@echo "make test          the tests, about 4 minutes; TEST=\"sampler pack\" runs suites of these names"
 	@echo "make test-all      the long tests, too;  make asan, make tsan: make test under sanitizers;  make fuzz"
-	@echo "make bench         rates; also bench-peers, bench-speed, bench-codecs, bench-augment: tests/BENCHMARKS.md"
+	@echo "make bench         rates; also bench-peers, -codecs, -open, -pack, -speed, -augment: tests/BENCHMARKS.md"
 	@echo "make gpu-run       checks and measures a GPU; make gpu-train: training with each loader"
 	@echo "make dist          the pair, in $(BUILD)/dist/; WITHOUT=\"WRITER SHARDS\" leaves parts out; make dist-formats"
 	@echo "make recipes       the pair for CMake's FetchContent, Meson, Conan and vcpkg, in $(BUILD)/dist/recipes/"
@@ -525,7 +525,7 @@ size: $(PTX)
 
 # ---- Benchmarks: tests/BENCHMARKS.md has their figures ---------------------------------------------------------------
 
-.PHONY: bench bench-augment bench-model bench-peers bench-codecs bench-scaling bench-speed
+.PHONY: bench bench-augment bench-codecs bench-model bench-open bench-pack bench-peers bench-scaling bench-speed
 # Opening a large archive, and the loader against its decoder alone. PHOTOS=DIR packs and times pictures of yours
 # instead of drawn ones.
 PHOTOS ?= $(BUILD)/bench/pictures
@@ -537,13 +537,16 @@ bench: all $(BUILD)/bench/open $(BUILD)/bench/writer $(if $(HAVE_CUDA),$(BUILD)/
 bench-model: $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@LD_LIBRARY_PATH=$(BUILD)/bench BENZINA_NVDEC_CHECK=0 $(BUILD)/bench/sessions --model tests/data/mini_h265.bzna 1
 # This library compared with torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them, on one SET of
-# pictures or on all; and the cost of each codec of bzna pack. PICTURES=DIR: class folders of JPEG files instead of
-# pictures that are made. Their settings are described at the top of the scripts.
+# pictures or on all; the cost of each codec of bzna pack; opening data sets; and bzna pack compared with ffmpeg and
+# tar. PICTURES=DIR: class folders of JPEG files instead of pictures that are made. Their settings are described at the
+# top of the scripts.
 PYTHON ?= python3
 bench-peers: $(if $(filter yes,$(HAVE_JPEG)),$(BUILD)/bench/jpeg)
-bench-peers bench-codecs: all
+bench-open: $(BUILD)/bench/open $(BUILD)/bench/files
+bench-peers bench-codecs bench-open bench-pack: all
 	@BUILD="$(BUILD)" SET="$(SET)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" \
-	    DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" CHART="$(CHART)" $(PYTHON) tests/bench/$(subst -,_,$@).py
+	    DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" SCALE="$(SCALE)" ONLY="$(ONLY)" CHART="$(CHART)" \
+	    $(PYTHON) tests/bench/$(subst -,_,$@).py
 # The cost of RandAugment and erasing compared with the crop that they follow, by processor time, and that recipe
 # compared with those of torchvision and DALI, as far as PYTHON has them. PICTURES=DIR: class folders of JPEG files.
 # SHORT=1: fewer rounds.
@@ -551,12 +554,15 @@ bench-augment: all $(BUILD)/bench/augment
 	@$(BUILD)/bench/augment "$(PICTURES)" $(if $(SHORT),5 1,15 1 each)
 	@BUILD="$(BUILD)" SET=recipe PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS=benzina,torchvision,dali \
 	    THREADS="$(THREADS)" DURATION=$(if $(SHORT),1,3) ROUNDS=$(if $(SHORT),1,5) $(PYTHON) tests/bench/bench_peers.py
-# Copies the last results of the benchmarks to the raw results of tests/BENCHMARKS.md.
+# Copies the last results of the benchmarks to the raw results of tests/BENCHMARKS.md. OUT: the folder with the reports
+# of gpu-bundle's run.sh, if that ran on another machine.
 .PHONY: results
+results: OUT ?= $(BUILD)/gpu
 results:
 	@mkdir -p tests/bench/results
-	@for file in $(wildcard $(addprefix $(BUILD)/,peers/peers.json codecs/codecs.json bench/quality.json \
-	    bench/accuracy/accuracy.json train/train.json gpu/report.json)); do cp -v $$file tests/bench/results/; done
+	@for file in $(wildcard $(addprefix $(BUILD)/,peers/peers.json codecs/codecs.json open/open.json pack/pack.json \
+	    bench/quality.json bench/accuracy/accuracy.json) $(OUT)/train.json); do cp -v $$file tests/bench/results/; done
+	@[ ! -e $(OUT)/report.json ] || cp -v $(OUT)/report.json tests/bench/results/gpu.json
 # The loader compared with decoding alone, from 64x64 to 12 megapixels; jpeg_shrink with margins; context switches with
 # small pictures. Settings are described at the top of tests/bench/bench_speed.py.
 bench-speed: all $(BUILD)/bench/small

@@ -1,12 +1,13 @@
-/* bench_files.c - what opening a million files costs: as a folder, by a list, and as a provider of the same files
+/* bench_files.c - what opening a data set costs: any one, or a million files as a folder, by a list and by a provider
  *
- *     make build/bench/files && build/bench/files FOLDER LIST [ROUNDS]
+ *     make build/bench/files && build/bench/files ROUNDS PATH [LIST]
  *
- * FOLDER has class folders of pictures, and LIST names each of them and its class, a line each ("a/1.jpg 0"). The
- * provider's paths are those of the list, read into memory before: what is timed is bzna_dataset_open_provider alone.
- * Each way runs in a process of its own, in turns. Printed are medians: seconds by the clock and of processors until
- * the data set is open, the memory that it keeps and the most that the process had, and then the microseconds of
- * processors of a look at a sample, which opens its file, in a drawn order. */
+ * LIST, for a PATH with class folders of pictures, names each of them and its class, a line each ("a/1.jpg 0"). The
+ * provider's paths are those of the list, which the program reads before: it times bzna_dataset_open_provider alone.
+ * Each way runs in a process of its own, in turns. The program prints a line of JSON for each way, with the least
+ * values of all rounds, since other programs can only add to them: seconds by the clock and of processors until the
+ * data set is open, the memory that it keeps and the most that the process had, and the microseconds of processors of a
+ * look at a sample, which opens its file, in a drawn order. */
 #include "../../examples/formats/formats.h"
 
 #include <fcntl.h>
@@ -18,10 +19,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FOLDER, LIST, PROVIDER, PAIRS, WAYS, ROUNDS_MAX = 99, LOOKS = 20000 };
-static const char *const names[WAYS] = { "folder", "list", "provider", "provider, image + mask" };
+enum { PATH, LIST, PROVIDER, PAIRS, WAYS, FIGURES = 5, LOOKS = 20000 };
+static const char *const names[WAYS] = { "path", "list", "provider", "provider, image + mask" };
 
-typedef struct figures { double open_s, cpu_s, kept_mb, most_mb, look_us; } figures;
+typedef struct figures { double samples, figure[FIGURES]; } figures;
+static const char *const figure_names[FIGURES] = { "open_s", "cpu_s", "kept_mb", "most_mb", "look_us" };
 
 /* The list, with whole paths. */
 typedef struct files { char **paths; int64_t *targets; uint64_t count; } files;
@@ -102,10 +104,10 @@ static bzna_status open_way(bzna_context *context, int way, char **argv, const f
         { .name = "image", .kind = BZNA_FIELD_IMAGE, .located = 1 },
         { .name = "target", .kind = BZNA_FIELD_INTEGER, .located = 1 },
         { .name = "mask", .kind = BZNA_FIELD_IMAGE, .located = 1 } };
-    const bzna_formats_config config = { .struct_size = sizeof config, .list = way == LIST ? argv[2] : NULL };
+    const bzna_formats_config config = { .struct_size = sizeof config, .list = way == LIST ? argv[3] : NULL };
     bzna_provider provider = { .struct_size = sizeof provider, .fields = fields, .locate = locate };
     if (way < PROVIDER)
-        return bzna_formats_open(context, argv[1], &config, out, err);
+        return bzna_formats_open(context, argv[2], &config, out, err);
     provider.user = (void *)(uintptr_t)all;
     provider.count = provider.file_count = all->count;
     provider.files = (const char *const *)all->paths;
@@ -115,15 +117,14 @@ static bzna_status open_way(bzna_context *context, int way, char **argv, const f
 
 static figures measure(int way, char **argv)
 {
-    const files all = way < PROVIDER ? (files){ 0 } : files_read(argv[1], argv[2]);
+    const files all = way < PROVIDER ? (files){ 0 } : files_read(argv[2], argv[3]);
     bzna_context_config context_config = { .struct_size = sizeof context_config };
     bzna_error err = { .struct_size = sizeof err };
     bzna_context *context = NULL;
     bzna_dataset *dataset = NULL;
     struct rusage usage;
-    figures f;
     uint64_t count, at = 1;
-    double before, wall, cpu;
+    double before, wall, cpu, open_s, cpu_s, kept_mb;
     if (bzna_context_open(&context_config, &context, &err) != BZNA_OK)
         exit(1);
     before = private_mb();
@@ -133,11 +134,10 @@ static figures measure(int way, char **argv)
         fprintf(stderr, "%s\n", err.message);
         exit(1);
     }
-    f.open_s = seconds(CLOCK_MONOTONIC) - wall;
-    f.cpu_s = seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-    f.kept_mb = private_mb() - before;
+    open_s = seconds(CLOCK_MONOTONIC) - wall;
+    cpu_s = seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+    kept_mb = private_mb() - before;
     getrusage(RUSAGE_SELF, &usage);
-    f.most_mb = (double)usage.ru_maxrss * 1024e-6;
     count = bzna_dataset_count(dataset);
     cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
     for (int i = 0; i < LOOKS; i++) {
@@ -146,8 +146,8 @@ static figures measure(int way, char **argv)
         if (bzna_dataset_sample(dataset, (at >> 20) % count, &sample, sizeof sample, &err) != BZNA_OK)
             exit(1);
     }
-    f.look_us = (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) / LOOKS * 1e6;
-    return f;
+    return (figures){ (double)count, { open_s, cpu_s, kept_mb, (double)usage.ru_maxrss * 1024e-6,
+                                       (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) / LOOKS * 1e6 } };
 }
 
 static figures run(int way, char **argv)
@@ -168,33 +168,26 @@ static figures run(int way, char **argv)
     return result;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 int main(int argc, char **argv)
 {
-    static double values[WAYS][5][ROUNDS_MAX];
-    const int rounds = argc > 3 ? atoi(argv[3]) : 5;
-    if (argc < 3 || rounds < 1 || rounds > ROUNDS_MAX) {
-        fprintf(stderr, "usage: %s FOLDER LIST [ROUNDS]\n", argv[0]);
+    figures least[WAYS];
+    const int rounds = argc > 2 ? atoi(argv[1]) : 0, ways = argc > 3 ? WAYS : LIST;
+    if (rounds < 1) {
+        fprintf(stderr, "usage: %s ROUNDS PATH [LIST]\n", argv[0]);
         return 2;
     }
     for (int i = 0; i < rounds; i++)
-        for (int way = 0; way < WAYS; way++) {
+        for (int way = 0; way < ways; way++) {
             const figures f = run(way, argv);
-            const double row[] = { f.open_s, f.cpu_s, f.kept_mb, f.most_mb, f.look_us };
-            for (int k = 0; k < 5; k++)
-                values[way][k][i] = row[k];
+            for (int k = 0; k < FIGURES; k++)
+                least[way].figure[k] = i && least[way].figure[k] < f.figure[k] ? least[way].figure[k] : f.figure[k];
+            least[way].samples = f.samples;
         }
-    for (int way = 0; way < WAYS; way++) {
-        for (int k = 0; k < 5; k++)
-            qsort(values[way][k], (size_t)rounds, sizeof(double), by_value);
-        printf("%-24s open %7.3f s, %7.3f s of processors, keeps %6.1f MB, process %6.1f MB at most, look %5.2f us\n",
-               names[way], values[way][0][rounds / 2], values[way][1][rounds / 2], values[way][2][rounds / 2],
-               values[way][3][rounds / 2], values[way][4][rounds / 2]);
+    for (int way = 0; way < ways; way++) {
+        printf("{\"way\": \"%s\", \"samples\": %.0f", names[way], least[way].samples);
+        for (int k = 0; k < FIGURES; k++)
+            printf(", \"%s\": %.6g", figure_names[k], least[way].figure[k]);
+        printf("}\n");
     }
     return 0;
 }

@@ -926,13 +926,13 @@ def ratios(results, told, threads):
                            if work else ""))
 
 
-def store(json_path, told):
-    """Beside the figures of other sets."""
+def store(json_path, name, told):
+    """Adds the figures of a set to those of other sets, or replaces them."""
     sets = {}
     if os.path.exists(json_path):
         with open(json_path) as file:
             sets = json.load(file)
-    sets[SET] = told
+    sets[name] = told
     with open(json_path + ".new", "w") as file:
         json.dump(sets, file, indent=1)
         file.write("\n")
@@ -999,7 +999,7 @@ def main():
     print("%s: %d pictures, %.0f MB; load %.1f before, %.1f after; %.0f s" %
           (SET, told["pictures"], told["bytes"] / 1e6, *told["load"], time.monotonic() - begin))
     os.makedirs(chart, exist_ok=True)
-    store(root + "/peers.json", told)
+    store(root + "/peers.json", SET, told)
     draw(pythons, root + "/peers.json", chart)
 
 

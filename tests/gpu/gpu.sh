@@ -369,8 +369,8 @@ text() {
 report() {
     text >"$S/text" 2>"$S/text.errors" || cat "$S/text.errors" >>"$S/text"
     {
-        printf '{"what": "benzina: gpu run", "driver": "%s", "scale": %s, "budget": %s, "seconds": %s,\n"text": [' \
-            "$([ -n "$mark" ] && echo "the fake driver: no figure means anything" || echo NVIDIA)" "$scale" \
+        printf '{"what": "benzina: gpu run", "date": "%s", "driver": "%s", "scale": %s, "budget": %s, "seconds": %s,\n"text": [' \
+            "$(date +%Y-%m-%d)" "$([ -n "$mark" ] && echo "the fake driver: no figure means anything" || echo NVIDIA)" "$scale" \
             "$budget" $(($(now) - begun))
         quoted <"$S/text"
         printf '],\n"sections": ['
