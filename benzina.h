@@ -159,7 +159,7 @@
  *
  * Structs that you fill in have a member struct_size, and zero means the documented default for
  * every other member. There are three ways to prepare such a struct:
- *     - In C, use a designated initializer, as in chapter 2. It sets to zero what it does not name.
+ *     - In C, use a designated initializer, as in chapter 2. Members that it leaves out become 0.
  *     - In C++, write `bzna_loader_config config{}; config.struct_size = sizeof config;`.
  *     - In any language, set all bytes to zero. Then set struct_size, and the members that you
  *       need. For most structs, bzna_X_init(&x, sizeof x) sets the zeros and struct_size. The init
@@ -295,8 +295,8 @@
  *
  * A sample that cannot be read or decoded costs only its own slot of the batch. The slot is filled
  * with the out-of-bounds color, and its status says why. bzna_batch_error has the message. The
- * other samples are as they would have been. errors.on_error can choose to replace such a sample or
- * to end the run. Look at bzna_batch_info.failed in the loop over batches: it says how many samples
+ * other samples are not affected. errors.on_error can choose to replace such a sample or to end the
+ * run. Look at bzna_batch_info.failed in the loop over batches: it says how many samples
  * of a batch are such slots. bzna_statistics has the index and the message of the first one, also
  * if there is no log.
  *
@@ -476,9 +476,9 @@
  *       DistributedSampler does. p0 is 0, or the position from which a run was restored. Every rank
  *       gets the same number of batches.
  *
- * ORDERS OF YOUR OWN. With BZNA_ORDER_GIVEN, the caller gives the samples of each epoch: for hard
- * examples, curricula, samplers of other libraries. examples/formats/weighted.c draws such lists by
- * weights.
+ * ORDERS OF YOUR OWN. With BZNA_ORDER_GIVEN, the program lists the indices of each epoch's samples:
+ * for hard examples, for curricula, or for samplers of other libraries. examples/formats/weighted.c
+ * draws such lists by weights.
  *     - bzna_loader_set_batches gives a list, and, if they differ, the sizes of its batches. It
  *       copies the list. No sample of an epoch is read before its list was given, and
  *       bzna_loader_next returns E_STATE if the epoch that it is about to begin has no list. It
@@ -644,7 +644,7 @@
  *     - A stream must live until its loader is closed and the last batch on it has been released.
  *     - While a CUDA graph is captured on the stream, neither open nor close a loader with it, nor
  *       take, move or release batches. A graph reads the addresses that it was captured with, but
- *       the next batch has others: copy the data that the graph reads into memory of its own.
+ *       the next batch has others: let the graph read a buffer of yours, and copy each batch there.
  *
  * A slow consumer stalls only its own loader, since decode streams never wait on consumer streams.
  * Batches are recycled in the order of their release. A batch that a slow stream still reads
@@ -652,9 +652,9 @@
  *
  * THE CUDA CONTEXT is context_config.cuda_context, or the device's primary one. On the caller's
  * threads, the library makes it current before its own calls of CUDA, and restores the previous one
- * afterwards. If nobody has used the primary context before, the library sets it to let waiting
- * threads sleep (CU_CTX_SCHED_BLOCKING_SYNC), since a session's thread waits for most of its life.
- * The setting also applies to the program's own threads. To keep other flags, make the primary
+ * afterwards. If the primary context is not in use yet, the library sets its flag
+ * CU_CTX_SCHED_BLOCKING_SYNC: waiting threads sleep, and the thread of a session waits most of the
+ * time. The flag also applies to the program's own threads. To keep other flags, make the primary
  * context current or retain it before the first bzna_context, loader or query that uses the GPU.
  *
  * The device counts as lost when the driver reports it (ECC error, illegal address, ...), or when
@@ -1706,13 +1706,13 @@ typedef struct bzna_image_info {
     /* the clean aperture as it is in the file: width, height, horizontal and vertical offset, each
      * a numerator and a denominator. All 0: there is none */
     int32_t    clap[8];
-    uint32_t   length_size;           /* as bzna_image has it */
-    bzna_color color;                 /* as bzna_image has it */
+    uint32_t   length_size;           /* as in bzna_image */
+    bzna_color color;                 /* as in bzna_image */
     uint64_t   config_offset;         /* where the config's payload begins in the file, in bytes */
     uint64_t   config_size;           /* bytes of the config's payload */
     uint64_t   data_offset;           /* where the access unit begins in the file, in bytes */
     uint64_t   data_size;             /* bytes of the access unit */
-    uint32_t   orientation;           /* as bzna_image has it */
+    uint32_t   orientation;           /* as in bzna_image */
     uint32_t   reserved0;             /* 0 */
 } bzna_image_info;
 
@@ -2393,7 +2393,7 @@ typedef struct bzna_drawn {
  *     2. The picture's matrix makes R'G'B' in 0..255.
  *     3. color, hls, brightness, contrast, saturation, hue and grayscale change R'G'B'. The result
  *        of each but color is clamped to 0..255.
- *     4. If any of the operations is one of pixels (BZNA_OP_BRIGHTNESS to BZNA_OP_BLUR), R'G'B' are
+ *     4. If there are operations on pixels' values (BZNA_OP_BRIGHTNESS to BZNA_OP_BLUR), R'G'B' are
  *        rounded to 8 bits, and those operations are applied in order.
  *     5. Each channel delivered becomes y = (x - bias) * scale.
  *     6. The operations that cover pixels are applied in order.
@@ -2712,7 +2712,7 @@ typedef struct bzna_jitter {
     float    contrast[2];             /* factors, as for brightness */
     float    saturation[2];           /* factors, as for brightness */
     float    hue[2];                  /* shifts in turns, -0.5..0.5; 0, 0: none */
-    float    grayscale;               /* the probability of torchvision's RandomGrayscale, 0..1 */
+    float    grayscale;               /* the probability of gray, as in RandomGrayscale, 0..1 */
     uint32_t reserved0;               /* must be 0 */
     uint64_t reserved[11];            /* must be 0 */
 } bzna_jitter;
@@ -3304,8 +3304,8 @@ typedef struct bzna_loader_state {
     uint64_t sample_count;
     uint64_t end_epoch;               /* the first epoch that is not delivered */
     uint32_t order;                   /* BZNA_ORDER_... */
-    /* a hash of all other members. A program that has set the position itself sets it to 0, which
-     * is not compared */
+    /* a hash of all other members, which finds damaged states. A program that has changed the
+     * position sets it to 0: then it is not compared */
     uint32_t check;
     /* a hash of the settings that determine pixels: sizes, warp, colors, which picture; not dtype,
      * layout, batch size or threads */
@@ -3363,7 +3363,7 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
  * that work must not wait for the thread that is in this call, neither by a host function nor for a
  * value that the thread writes later: both would wait forever. While a CUDA graph is being captured
  * on the batches' stream, neither open nor close a loader with it, nor take, move or release
- * batches. Copy the data that the graph reads into memory of its own.
+ * batches. Let the graph read a buffer of yours, and copy each batch there.
  *
  * Statuses:
  *     BZNA_END                  the last epoch is over

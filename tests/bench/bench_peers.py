@@ -827,7 +827,7 @@ def draw_ratios(axis, sets):
                  for mode, mine, best, peer in reversed(list(pairs_of(told, told["threads"][-1])))]
     bars = axis.barh(range(len(rows)), [ratio for _, ratio, _ in rows], 0.7,
                      color=[BLUE if ratio > 1 else ORANGE for _, ratio, _ in rows])
-    axis.bar_label(bars, ["%.2f x %s" % (ratio, peer) for _, ratio, peer in rows], padding=2, fontsize=7)
+    axis.bar_label(bars, ["%.1f x %s" % (ratio, peer) for _, ratio, peer in rows], padding=2, fontsize=7)
     axis.axvline(1, color="black", linewidth=0.8)
     axis.set_yticks(range(len(rows)), [name for name, _, _ in rows])
     axis.set_xlabel("times the pictures of the best peer (orange: not ahead)")

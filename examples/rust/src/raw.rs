@@ -1212,9 +1212,9 @@ structs! {
         /// The clean aperture as it is in the file: width, height, horizontal and vertical offset, each a numerator and
         /// a denominator. All 0: there is none
         clap: [i32; 8],
-        /// As bzna_image has it
+        /// As in bzna_image
         length_size: u32,
-        /// As bzna_image has it
+        /// As in bzna_image
         color: bzna_color,
         /// Where the config's payload begins in the file, in bytes
         config_offset: u64,
@@ -1224,7 +1224,7 @@ structs! {
         data_offset: u64,
         /// Bytes of the access unit
         data_size: u64,
-        /// As bzna_image has it
+        /// As in bzna_image
         orientation: u32,
         /// 0
         reserved0: u32,
@@ -1772,7 +1772,7 @@ structs! {
         saturation: [f32; 2],
         /// Shifts in turns, -0.5..0.5; 0, 0: none
         hue: [f32; 2],
-        /// The probability of torchvision's RandomGrayscale, 0..1
+        /// The probability of gray, as in RandomGrayscale, 0..1
         grayscale: f32,
         /// Must be 0
         reserved0: u32,
@@ -2357,7 +2357,8 @@ structs! {
         end_epoch: u64,
         /// BZNA_ORDER_...
         order: u32,
-        /// a hash of all other members. A program that has set the position itself sets it to 0, which is not compared
+        /// a hash of all other members, which finds damaged states. A program that has changed the position sets it to
+        /// 0: then it is not compared
         check: u32,
         /// a hash of the settings that determine pixels: sizes, warp, colors, which picture; not dtype, layout, batch
         /// size or threads
