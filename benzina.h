@@ -556,10 +556,10 @@
  * libnvcuvid is there only with NVIDIA_DRIVER_CAPABILITIES=compute,video. The section "On a GPU" of
  * tests/README.md has the commands of a first run, the results to expect, and the report to send.
  *
- * DECODE SESSIONS. A decode session is a thread with a CUDA stream, and with decoders for the frame
- * sizes that it met last, up to four. A data set that alternates between more sizes decodes more
- * slowly. The sessions belong to the context and serve all its loaders. To make their first
- * decoders, the first loader reads the first sample of its data set.
+ * DECODE SESSIONS. A decode session is a thread with a CUDA stream and at most four decoders, one
+ * for each of the frame sizes that it decoded most recently. A data set that alternates between
+ * more sizes decodes more slowly. The sessions belong to the context and serve all its loaders. To
+ * make their first decoders, the first loader reads the first sample of its data set.
  *
  * A session holds up to 12 samples by default (context_config.session_depth + session_mapped).
  * Some sessions wait if the loaders have fewer samples in flight (batch_size * batches_in_flight)
@@ -579,8 +579,8 @@
  *       damaged is given to the other one, and fails only if both find it damaged. Without hybrid
  *       decoding NVDEC alone decides, so a sample may fail that would be loaded with hybrid
  *       decoding.
- *     - A run that replaces failed samples or stops at one cannot have it: errors.on_error must be
- *       BZNA_ON_ERROR_FILL.
+ *     - A run that replaces failed samples or stops at one cannot use hybrid decoding:
+ *       errors.on_error must be BZNA_ON_ERROR_FILL.
  *     - JPEG is never shared.
  *     - pipeline.transform may be called a second time for a picture that is damaged.
  *
@@ -624,7 +624,7 @@
  *     - until a batch is free to be filled, if each one is on loan or released but still read by
  *       work that you enqueued. If all are on loan, it returns E_STATE at once.
  *     - until the batch is written, if the driver cannot make the consumer's stream wait.
- * It does not wait for the GPU otherwise: it makes the consumer's stream wait.
+ * In all other cases the call does not wait for the GPU. The consumer's stream waits for the batch.
  *
  * Therefore work that you enqueue must not wait for the thread that is in bzna_loader_next, neither
  * by a host function nor by a value written later. The two would wait for each other forever. The
@@ -665,7 +665,7 @@
  * A GPU THAT HANGS. A call of the driver that never returns cannot be ended, but the library stops
  * waiting for it. Once a second, a thread that waits in bzna_loader_next, reset, restore or close
  * checks whether the sessions and the loader's own threads make progress. The device counts as lost
- * if one thread has been in the same call for a minute, or if pictures for a batch in host memory
+ * if one thread has been in a single call for a minute, or if pictures for a batch in host memory
  * are not complete a minute after all work for them was enqueued. Then every loader on it ends with
  * E_DEVICE_LOST, and the library calls the driver no more. Loaders and contexts can be closed,
  * which takes a few seconds. These stay until the process ends:
@@ -698,10 +698,10 @@
  *
  * MANY FILES. If a data set has many files, at most 64 of them are open at a time, or a quarter of
  * the files that the process may open, if that is less. The others are opened for each read, which
- * costs little on a local disk, and a round trip on a network's. If a file that is opened again has
- * changed or was removed, its samples fail with E_IO. If the process has no descriptor left for it,
- * a read waits for one second, and then fails with E_IO, too. A sample is E_NOT_FOUND only if it
- * has no such field.
+ * costs little on a local disk, and a round trip on a network file system. If a file that is opened
+ * again has changed or was removed, its samples fail with E_IO. If the process has no descriptor
+ * left for it, a read waits for one second, and then fails with E_IO, too. A sample is E_NOT_FOUND
+ * only if it has no such field.
  *
  * ARCHIVES (.bzna) are mp4 files. They hold frames of H.265, H.264 or AV1, or JPEG files as they
  * are, with their EXIF orientation. The sample entry of JPEG is jpeg, as in QuickTime. HEIF's mjpg,
@@ -1636,7 +1636,7 @@ typedef struct bzna_dataset_info {
     /* samples that may have a target: in archives, each sample says whether it has one; 0: none
      * has one */
     uint64_t target_count;
-    uint32_t part_count;              /* files, or ranges of files, that it consists of */
+    uint32_t part_count;              /* files, or ranges of files, in the data set */
     uint32_t track_count;             /* of the first file: bzna_dataset_track_info */
     uint32_t brand_count;             /* of the first file's ftyp, at most 8 */
     uint32_t brands[8];               /* the major brand first */
@@ -2878,8 +2878,9 @@ typedef struct bzna_loader_output {
      * closed and the last batch on it has been released. NULL: the loader makes one, a non-blocking
      * stream, which the default stream does not wait for (chapter 11) */
     void                     *stream;
-    /* Advanced, used by programs that own their staging memory: memory for batches instead of the
-     * library's, batches_in_flight * slices of them. The array is copied; the memory is borrowed.
+    /* Advanced, used by programs that own their staging memory: an array of batches_in_flight *
+     * slices buffers, which batches use instead of the library's memory. The library copies the
+     * array, and borrows the buffers.
      *     - buffers[batch * slices + slice] has room for batch_size / slices samples: all outputs
      *       in order, each from a multiple of 256 bytes on.
      *     - It is aligned to 4 bytes, and none overlaps another.
@@ -3297,7 +3298,7 @@ typedef struct bzna_loader_state {
     uint32_t version;                 /* 2, as in 0.3, whose states are restored */
     uint64_t seed;                    /* order.seed */
     uint64_t epoch;                   /* that has begun */
-    uint64_t position;                /* samples of its order already delivered, to all ranks */
+    uint64_t position;                /* samples of the epoch already delivered, to all ranks */
     uint64_t fingerprint;             /* of data set and indices */
     /* of an epoch, for all ranks together; with BZNA_ORDER_GIVEN of the epoch that has begun, and 0
      * at the start of one */

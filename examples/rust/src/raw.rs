@@ -1128,7 +1128,7 @@ structs! {
         sample_count: u64,
         /// Samples that may have a target: in archives, each sample says whether it has one; 0: none has one
         target_count: u64,
-        /// Files, or ranges of files, that it consists of
+        /// Files, or ranges of files, in the data set
         part_count: u32,
         /// Of the first file: bzna_dataset_track_info
         track_count: u32,
@@ -1863,8 +1863,8 @@ structs! {
         /// been released. NULL: the loader makes one, a non-blocking stream, which the default stream does not wait for
         /// (chapter 11)
         stream: *mut c_void,
-        /// Advanced, used by programs that own their staging memory: memory for batches instead of the library's,
-        /// batches_in_flight * slices of them. The array is copied; the memory is borrowed.
+        /// Advanced, used by programs that own their staging memory: an array of batches_in_flight * slices buffers,
+        /// which batches use instead of the library's memory. The library copies the array, and borrows the buffers.
         /// ```text
         /// - buffers[batch * slices + slice] has room for batch_size / slices samples: all outputs
         ///   in order, each from a multiple of 256 bytes on.
@@ -2346,7 +2346,7 @@ structs! {
         seed: u64,
         /// That has begun
         epoch: u64,
-        /// Samples of its order already delivered, to all ranks
+        /// Samples of the epoch already delivered, to all ranks
         position: u64,
         /// Of data set and indices
         fingerprint: u64,
