@@ -880,9 +880,9 @@
  * may also name a codec of your own: BZNA_CODEC_OWN is the first one, BZNA_CODEC_OWN + 1 the
  * second, and so on. A build with BENZINA_NO_STILLS leaves PNG and WebP to the codecs.
  *
- * The library lists a folder without opening its files, and selects them by their extensions: name
- * the codec's in bzna_codec.extensions. In a tar, extensions say which fields are pictures. Once a
- * file is read, its bytes decide, and not its name.
+ * The library lists a folder without opening its files, and selects them by their extensions, to
+ * which bzna_codec.extensions adds. In a tar, extensions say which fields are pictures. Once a file
+ * is read, its bytes decide, and not its name.
  *
  * WHAT THE LIBRARY DOES. After inspect, it compares the size with max_edge_px and with the number
  * of coded bytes (chapter 8), draws the transforms, and says in decode which rectangle the warp
