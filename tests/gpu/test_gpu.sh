@@ -116,7 +116,7 @@ check whole_every_line_says_that_the_driver_is_a_fake sh -c "! grep -v '^fake dr
 check whole_the_text_is_short sh -c "[ \$(sed -n '/^fake driver: 1 env/,\$p' $T/whole/out | wc -c) -le 12000 ]"
 check whole_one_file_is_written sh -c "[ \"\$(ls $T/whole)\" = \"\$(printf 'out\nreport.json')\" ]"
 json whole_the_report_is_json_with_all_in_it "$T/whole/report.json" \
-    "len(s) == 29 and r['driver'].startswith('the fake') and r['text'][0].startswith('fake driver: 1 env') and all(x['status'] == 'ok' for n, x in s.items() if n != 'scaling') and all(f['fake_driver'] for x in s.values() for f in x['figures'] if f['kind'] != 'peers')"
+    "len(s) == 29 and len(r['date']) == 10 and r['driver'].startswith('the fake') and r['text'][0].startswith('fake driver: 1 env') and all(x['status'] == 'ok' for n, x in s.items() if n != 'scaling') and all(f['fake_driver'] for x in s.values() for f in x['figures'] if f['kind'] != 'peers')"
 for kind in caps "kernel equality" hand self-check "bare sessions" "end to end" processes "driver call" contexts kernel "decoder memory" uploads hybrid grid waiting loaders; do
     check "whole_has_figures_of_$(echo "$kind" | tr ' ' _)" grep -qF -e "\"kind\": \"$kind\"" "$T/whole/report.json"
 done
