@@ -26,7 +26,7 @@ import time
 import bench_peers
 
 CRF = 20
-PICTURES_MIN = 250      # of h265 and h264: fewer pictures are repeated, so that starts of programs do not count
+PICTURES_MIN = {"h265": 50, "h264": 250}    # fewer pictures are repeated, so that starts of programs do not count
 ENCODERS = {
     "h265": ("libx265", "-x265-params", "log-level=none:pools=none:frame-threads=1:keyint=1:bframes=0:ref=1:"
              "rc-lookahead=0:cutree=0:info=0"),
@@ -71,7 +71,7 @@ def encode(bzna, codec, pictures, out, processes, rounds):
         os.mkdir("%s/%d" % (out, share))
     small = [sample["filename"] for sample in listed(bzna, pictures)
              if max(sample["images"]["image"]["width"], sample["images"]["image"]["height"]) <= 512]
-    count = -(-PICTURES_MIN // len(small)) * len(small)
+    count = -(-PICTURES_MIN[codec] // len(small)) * len(small)
     for i in range(count):
         shutil.copy("%s/%s" % (pictures, small[i % len(small)]), "%s/%06d.jpg" % (folder, i))
         os.link("%s/%06d.jpg" % (folder, i), "%s/%d/%06d.jpg" % (out, i % processes, i // processes))
