@@ -16,9 +16,6 @@
 #define PAIRED        4u              /* folders whose files make one sample */
 #define PAIRS_FOLDERS 65536u          /* in a folder, with those in them */
 
-/* Extensions of pictures that the library knows. */
-static const char pictures[] = "jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k heic heif hif avif";
-
 /* One of the folders. */
 typedef struct paired {
     char       field[BZNA_NAME_MAX];
@@ -58,18 +55,19 @@ static int by_stem(const void *a, const void *b)
     return order ? order : strcmp(x, y);
 }
 
+/* Returns 1 if a name has an extension of the library's pictures, of this folder's codecs, or of the config; else 0. */
 static int is_picture(const char *name, const bzna_formats_config *config)
 {
-    const char *dot = strrchr(name, '.');
+    const char *const dot = strrchr(name, '.');
     const data_span extension = { dot ? dot + 1 : "", dot ? strlen(dot + 1) : 0 };
     uint64_t count;
     const bzna_codec *codecs = bzna_formats_codecs(&count);
+    int is_known = bzna_formats_data_has_word("jpg jpeg png webp", extension) ||
+                   (config->extensions && bzna_formats_data_has_word(config->extensions, extension));
 
     for (uint64_t i = 0; i < count; i++)
-        if (codecs[i].extensions && bzna_formats_data_has_word(codecs[i].extensions, extension))
-            return 1;
-    return bzna_formats_data_has_word(pictures, extension) ||
-           (config->extensions && bzna_formats_data_has_word(config->extensions, extension));
+        is_known |= bzna_formats_data_has_word(codecs[i].extensions, extension);
+    return is_known;
 }
 
 /* ---- Listing -------------------------------------------------------------------------------- */
@@ -202,16 +200,18 @@ static bzna_status add_all(pairs *p, const char *root, const bzna_formats_config
 
     if (bzna_formats_data_kind(root) != DATA_FOLDER)
         return DATA_MISUSE(err, "formats_config.pairs: it has an effect on folders only");
-    for (int more = 1; more && err->status == BZNA_OK;) {
+    for (int more = 1; more;) {
         more = bzna_formats_data_take(&rest, ',', &text);
-        add_folder(p, root, text, config, err);
+        if (add_folder(p, root, text, config, err) != BZNA_OK)
+            return err->status;
     }
-    if (err->status == BZNA_OK && p->folder_count < 2)
-        DATA_MISUSE(err, "formats_config.pairs: only one folder, \"%.64s\"", config->pairs);
-    for (uint32_t i = 1; err->status == BZNA_OK && i < p->folder_count; i++)
-        if (check(&p->folders[0], &p->folders[i], err) == BZNA_OK)
-            check(&p->folders[i], &p->folders[0], err);
-    return err->status;
+    if (p->folder_count < 2)
+        return DATA_MISUSE(err, "formats_config.pairs: only one folder, \"%.64s\"", config->pairs);
+    for (uint32_t i = 1; i < p->folder_count; i++)
+        if (check(&p->folders[0], &p->folders[i], err) != BZNA_OK ||
+            check(&p->folders[i], &p->folders[0], err) != BZNA_OK)
+            return err->status;
+    return BZNA_OK;
 }
 
 /* ---- The provider --------------------------------------------------------------------------- */

@@ -38,16 +38,13 @@ static uint32_t type_bytes(uint32_t type)
     return type < sizeof bytes ? bytes[type] : 0;
 }
 
-static bzna_status records_fail(const char *member, uint64_t value, const char *why, bzna_error *err)
-{
-    return DATA_MISUSE(err, "formats_config.records.%s: %llu; %s", member, (data_llu)value, why);
-}
-
-/* Checks each setting by itself. Sets is_picture and numbers. */
+/* Checks the settings, and fills in defaults. Sets is_picture and numbers. */
 static bzna_status records_check(records *own, bzna_error *err)
 {
-    const bzna_records *r = &own->r;
-    const uint64_t pixels = (uint64_t)r->width * r->height;
+    bzna_records *r = &own->r;
+    const uint64_t pixels = (uint64_t)r->width * r->height, numbers = pixels * r->channels;
+    const uint64_t data_bytes = numbers * type_bytes(r->data_type), label_bytes = type_bytes(r->label_type);
+    uint64_t bytes = r->data_offset + data_bytes;
     const int is_picture = r->data_type == BZNA_RECORD_UINT8 && (r->channels == 1 || r->channels == 3);
     const struct {
         const char *member;
@@ -63,36 +60,22 @@ static bzna_status records_check(records *own, bzna_error *err)
         { "layout", r->layout, 0, is_picture ? BZNA_LAYOUT_NHWC : 0, "it has no effect on vectors" },
         { "label_offset", r->label_offset, 0, r->label_type ? UINT64_MAX : 0, "it has no effect without label_type" },
         { "channels", r->channels, 0, UINT64_MAX / 16 / (pixels ? pixels : 1), "too many for this width and height" },
+        { "data_offset", r->data_offset, 0, INT64_MAX - data_bytes, "no file has data there" },
+        { "label_offset", r->label_offset, 0, INT64_MAX - label_bytes, "no file has a label there" },
     };
 
     if (r->reserved0)
         return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.records.reserved0: a reserved word must be 0");
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
-            return records_fail(ranges[i].member, ranges[i].value, ranges[i].why, err);
+            return DATA_MISUSE(err, "formats_config.records.%s: %llu; %s", ranges[i].member,
+                               (data_llu)ranges[i].value, ranges[i].why);
     if (is_picture && (r->scale != 0 || r->bias != 0))
         return DATA_MISUSE(err, "formats_config.records.scale, bias: they have no effect on pictures, "
                            "which the loader normalizes");
     if (!isfinite(r->scale) || !isfinite(r->bias))
         return DATA_MISUSE(err, "formats_config.records.scale, bias: %g, %g; both must be finite",
                            (double)r->scale, (double)r->bias);
-    own->is_picture = is_picture;
-    own->numbers = pixels * r->channels;
-    return BZNA_OK;
-}
-
-/* Checks that the stride has room for a record, and fills in defaults. */
-static bzna_status records_measure(records *own, bzna_error *err)
-{
-    bzna_records *r = &own->r;
-    const uint64_t data_bytes = own->numbers * type_bytes(r->data_type), label_bytes = type_bytes(r->label_type);
-    uint64_t bytes;
-
-    if (r->data_offset > INT64_MAX || data_bytes > INT64_MAX - r->data_offset)
-        return records_fail("data_offset", r->data_offset, "no file has data there", err);
-    if (r->label_offset > INT64_MAX - label_bytes)
-        return records_fail("label_offset", r->label_offset, "no file has a label there", err);
-    bytes = r->data_offset + data_bytes;
     if (label_bytes && bytes < r->label_offset + label_bytes)
         bytes = r->label_offset + label_bytes;
     if (r->stride && r->stride < bytes)
@@ -100,6 +83,8 @@ static bzna_status records_measure(records *own, bzna_error *err)
                            (data_llu)r->stride, (data_llu)bytes);
     r->stride = r->stride ? r->stride : bytes;
     r->scale = r->scale != 0 ? r->scale : 1;
+    own->is_picture = is_picture;
+    own->numbers = numbers;
     return BZNA_OK;
 }
 
@@ -222,8 +207,7 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
     if (!own)
         return err->status;
     if (bzna_formats_data_copy(&own->r, sizeof own->r, config->records, "formats_config.records", err) == BZNA_OK &&
-        records_check(own, err) == BZNA_OK && records_measure(own, err) == BZNA_OK &&
-        records_count(own, err) == BZNA_OK) {
+        records_check(own, err) == BZNA_OK && records_count(own, err) == BZNA_OK) {
         own->records.begin = own->r.header_bytes;
         own->records.stride = own->r.stride;
         provider.count = own->count;

@@ -134,11 +134,13 @@ static bzna_status add_tensors(bzna_rules *rules, rule *r, bzna_error *err)
     made[0] = (bzna_made){ .name = r->name, .dtype = r->given.dtype, .dimensions = r->given.dimensions,
                            .zero = is_rows };
     memcpy(made->shape, r->given.shape, sizeof made->shape);
-    memcpy(r->count, r->name, strlen(r->name) + 1);
-    if (is_rows)                                            /* whose names are shorter */
-        memcpy(r->count + strlen(r->name), "_count", sizeof "_count");
-    made[1] = (bzna_made){ .name = r->count, .dtype = BZNA_DTYPE_INT64, .zero = 1 };
-    rules->made_count += 1 + is_rows;
+    rules->made_count++;
+    if (is_rows) {
+        memcpy(r->count, r->name, sizeof r->name);
+        memcpy(r->count + strlen(r->name), "_count", sizeof "_count");      /* for which `check` leaves room */
+        made[1] = (bzna_made){ .name = r->count, .dtype = BZNA_DTYPE_INT64, .zero = 1 };
+        rules->made_count++;
+    }
     return BZNA_OK;
 }
 
@@ -214,26 +216,25 @@ static bzna_status ask(const value *v, const bzna_bytes *bytes, const bzna_make_
         sizeof input, v->field.kind, v->field.name, bytes->data, bytes->size, sample->sample, sample->geometry,
         sample->view_count, 0
     };
-    const int is_rows = r->given.kind == BZNA_RULE_ROWS;
     void *const *out = &sample->out[r->tensor];
     uint64_t count = 0;
-    bzna_status status, said;
+    bzna_status said;
 
     memset(out[0], 0, (size_t)r->bytes);
     said = r->given.call(r->given.user, &input, out[0], r->bytes, &count);
-    if (said >= 0 && is_rows && count > (uint64_t)r->given.shape[0])
+    if (said < 0) {
+        DATA_FAIL(err, said == BZNA_E_CALLBACK || said < LEAST_DATA ? BZNA_E_CALLBACK : BZNA_E_FORMAT,
+                  "the rule \"%s\" returned %d for its %s", r->name, (int)said, v->field.name);
+        err->native_code = said;
+        return err->status;
+    }
+    if (r->given.kind != BZNA_RULE_ROWS)
+        return BZNA_OK;
+    if (count > (uint64_t)r->given.shape[0])
         return DATA_FAIL(err, BZNA_E_MISMATCH, "the rule \"%s\" makes %llu rows of its %s, and there is room for %lld",
                          r->name, (data_llu)count, v->field.name, (long long)r->given.shape[0]);
-    if (said >= 0) {
-        if (is_rows)
-            *(int64_t *)out[1] = (int64_t)count;
-        return BZNA_OK;
-    }
-
-    status = said == BZNA_E_CALLBACK || said < LEAST_DATA ? BZNA_E_CALLBACK : BZNA_E_FORMAT;
-    DATA_FAIL(err, status, "the rule \"%s\" returned %d for its %s", r->name, (int)said, v->field.name);
-    err->native_code = said;
-    return status;
+    *(int64_t *)out[1] = (int64_t)count;
+    return BZNA_OK;
 }
 
 /* Asks the rules about a sample. Of those that share a tensor, the first one is asked whose field is there. */
