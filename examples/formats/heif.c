@@ -256,9 +256,9 @@ static bzna_status heif_find_extents(const heif *h, uint32_t id, heif_extents *e
     }
     if (c.overrun || found != id)
         return heif_fail(h, h->iloc.at, BZNA_E_BOX, "meta/iloc", c.overrun ? "too short for its items" :
-                         "it does not say where item %u lies", id);
+                         "it does not say where item %u is", id);
     if (where > 1)
-        return heif_fail(h, e->c.at, BZNA_E_UNSUPPORTED, "meta/iloc", "item %u lies in %s", id,
+        return heif_fail(h, e->c.at, BZNA_E_UNSUPPORTED, "meta/iloc", "the bytes of item %u are in %s", id,
                          where & 15 ? "other items (construction method 2)" : "another file");
     e->in = where ? h->idat : h->file;
     return BZNA_OK;
@@ -378,15 +378,13 @@ static const char *heif_clap(heif_item *item, formats_bytes *c)
     for (uint32_t i = 0; i < 2; i++) {
         const uint32_t axis = item->turn & HEIF_TRANSPOSE ? 1 - i : i, edge = item->crop[2 + axis];
         const int32_t *size = n + 2 * i, *offset = n + 4 + 2 * i;
-        double extent, first;
+        const double extent = floor((double)size[0] / size[1]);
+        const double center = (edge - 1.0) / 2 + (double)offset[0] / offset[1];
+        const double first = floor(center - (extent - 1) / 2);          /* a half pixel belongs to the pixel before */
 
-        if (size[1] <= 0 || offset[1] == 0 || size[0] <= 0)
-            return "it does not lie in the picture";
-        extent = floor((double)size[0] / size[1]);
-        first = (edge - 1.0) / 2 + (double)offset[0] / offset[1];
-        first = floor(first - (extent - 1) / 2);            /* a half pixel belongs to the pixel before */
-        if (!(extent >= 1) || !(first >= 0) || first + extent > edge)
-            return "it does not lie in the picture";
+        /* a denominator of 0 makes numbers that compare with nothing */
+        if (size[0] <= 0 || size[1] <= 0 || !(extent >= 1) || !(first >= 0) || !(first + extent <= edge))
+            return "it is not within the picture";
         item->crop[axis] += (uint32_t)(item->turn >> axis & 1 ? edge - first - extent : first);
         item->crop[2 + axis] = (uint32_t)extent;
     }

@@ -177,11 +177,10 @@ static void j2k_boxes(formats_bytes boxes, j2k_picture *p)
 static bzna_status j2k_read(const uint8_t *data, uint64_t bytes, j2k_picture *p, bzna_error *err)
 {
     enum { SRGB = 16, GRAY = 17, SYCC = 18, ROMM_RGB = 21 };
-    static const char sizes[] = "components of such sizes or depths are not supported";
     formats_bytes r = { data, bytes, 0 }, box = { data, 0, 0 };
     bzna_status status;
     uint32_t type = 0, columns;
-    int is_subsampled;
+    int is_uneven = 0;
 
     *p = (j2k_picture){ .is_file = !data[0] };
     while (p->is_file && type != formats_type("jp2c")) {
@@ -213,15 +212,13 @@ static bzna_status j2k_read(const uint8_t *data, uint64_t bytes, j2k_picture *p,
     for (uint32_t i = 0; i < p->colors; i++)
         for (int axis = 0; axis < 2; axis++) {
             const uint32_t step = p->step[i][axis], times = step / p->step[0][axis];
-            if (step % p->step[0][axis] || (times != 1 && times != 2 && times != 4) || p->bits[i] != p->bits[0])
-                return bzna_formats_fail(err, BZNA_E_CODEC, sizes);
+            is_uneven |= step % p->step[0][axis] || (times != 1 && times != 2 && times != 4) || p->bits[i] != p->bits[0];
             p->shift[i][axis] = times / 2;
         }
+    if (is_uneven || memcmp(p->shift[1], p->shift[2], sizeof p->shift[1]))
+        return bzna_formats_fail(err, BZNA_E_CODEC, "components of such sizes or depths are not supported");
     /* without a word on color, subsampled chroma is what tells */
-    is_subsampled = p->shift[1][0] || p->shift[1][1];
-    p->is_ycc = p->colors == 3 && (p->space == SYCC || is_subsampled);
-    if (p->shift[0][0] || p->shift[0][1] || p->shift[1][0] != p->shift[2][0] || p->shift[1][1] != p->shift[2][1])
-        return bzna_formats_fail(err, BZNA_E_CODEC, sizes);
+    p->is_ycc = p->colors == 3 && (p->space == SYCC || p->shift[1][0] || p->shift[1][1]);
     return BZNA_OK;
 }
 

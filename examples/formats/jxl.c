@@ -68,7 +68,7 @@ static bzna_status jxl_begin(JxlDecoder *decoder, const void *data, uint64_t byt
     if (JxlDecoderSetKeepOrientation(decoder, JXL_TRUE) != JXL_DEC_SUCCESS ||
         JxlDecoderSubscribeEvents(decoder, events) != JXL_DEC_SUCCESS ||
         JxlDecoderSetInput(decoder, data, (size_t)bytes) != JXL_DEC_SUCCESS)
-        return bzna_formats_fail(err, BZNA_E_DECODE, "libjxl does not take the file");
+        return bzna_formats_fail(err, BZNA_E_DECODE, "libjxl refuses the file");
     return BZNA_OK;
 }
 

@@ -149,7 +149,7 @@ static bzna_status brace_expand(data_names *texts, const char *pattern, size_t f
     if (open == end && texts->count < DATA_FILES)
         return bzna_formats_data_add(texts, pattern, err);
     if (open == end)
-        return DATA_FAIL(err, BZNA_E_LIMIT, "the pattern stands for more than %u files", DATA_FILES);
+        return DATA_FAIL(err, BZNA_E_LIMIT, "the pattern expands to more than %u files", DATA_FILES);
     if (groups == PATHS_GROUPS)
         return DATA_FAIL(err, BZNA_E_LIMIT, "the pattern has more than %u groups in braces", PATHS_GROUPS);
 
@@ -307,34 +307,27 @@ static int glob_matches(const char *pattern, const char *end, const char *name)
 static bzna_status glob_walk(data_names *found, char *path, size_t known, const char *pattern, bzna_error *err)
 {
     const char *end = pattern + strcspn(pattern, "/");
+    const int is_plain = glob_plain(pattern, end, path + known), shows_hidden = pattern[*pattern == DATA_ESCAPE] == '.';
     data_names names = { .count = 0 };
-    int shows_hidden;
 
-    while (glob_plain(pattern, end, path + known)) {        /* no name of this part is asked for */
-        if (!*end)
-            return bzna_formats_data_kind(path) == DATA_NONE ? BZNA_OK : add(found, path, err);
-        known += strlen(path + known);
-        path[known++] = '/';
-        pattern = end + 1;
-        end = pattern + strcspn(pattern, "/");
-    }
-
+    if (is_plain)                                           /* its folder need not be listed */
+        bzna_formats_data_add(&names, path + known, err);
     path[known] = 0;
-    shows_hidden = pattern[*pattern == DATA_ESCAPE] == '.';
-    if (bzna_formats_data_list(known ? path : ".", &names, err) == ENOMEM)
+    if (!is_plain && bzna_formats_data_list(known ? path : ".", &names, err) == ENOMEM)
         bzna_formats_data_no_memory(err);
     for (uint32_t i = 0; err->status == BZNA_OK && i < names.count; i++) {
         const char *const name = names.list[i];
         const size_t size = known + strlen(name);
-        if ((*name == '.' && !shows_hidden) || size + strlen(end) >= DATA_PATH_BYTES ||
-            !glob_matches(pattern, end, name))
+
+        if (size + strlen(end) >= DATA_PATH_BYTES ||
+            (!is_plain && ((*name == '.' && !shows_hidden) || !glob_matches(pattern, end, name))))
             continue;
         memcpy(path + known, name, strlen(name) + 1);
-        if (!*end) {
-            add(found, path, err);
-        } else {
+        if (*end) {
             path[size] = '/';
             glob_walk(found, path, size + 1, end + 1, err);
+        } else if (!is_plain || bzna_formats_data_kind(path) != DATA_NONE) {
+            add(found, path, err);
         }
     }
     bzna_formats_data_free(&names);
@@ -401,7 +394,7 @@ bzna_status bzna_formats_paths(data_names *paths, const char *path, bzna_error *
         next = strstr(p, "::");
         if (!*p || next == p)
             return DATA_FAIL_AT(err, BZNA_E_ARGUMENT, (uint64_t)(p - path),
-                                "no path stands before or after the :: at byte %llu",
+                                "there is no path before or after the :: at byte %llu",
                                 (data_llu)(p - path - (p > path ? 2 : 0)));
         if (snprintf(item, sizeof item, "%.*s", next ? (int)(next - p) : DATA_PATH_BYTES, p) >= (int)sizeof item)
             return DATA_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %d bytes", DATA_PATH_BYTES - 1);

@@ -210,7 +210,7 @@ static bzna_status still_begin(still *s, enum AVCodecID id, const void *data, ui
     *s = (still){ .frame = av_frame_alloc(), .packet = av_packet_alloc(), .bytes = bytes,
                   .file = calloc(1, (size_t)bytes + GIF_HEAD + AV_INPUT_BUFFER_PADDING_SIZE) };
     if (bytes > INT32_MAX / 2)
-        return bzna_formats_fail(err, BZNA_E_LIMIT, "the file is larger than libavcodec takes");
+        return bzna_formats_fail(err, BZNA_E_LIMIT, "the file is too large for libavcodec");
     if (!s->frame || !s->packet || !s->file)
         return bzna_formats_fail(err, BZNA_E_MEMORY, "out of memory");
     if (id == AV_CODEC_ID_GIF) {

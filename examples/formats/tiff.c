@@ -168,10 +168,7 @@ static bzna_status tiff_open(tiff_file *f, const void *data, uint64_t bytes, bzn
 {
     TIFFOpenOptions *options = TIFFOpenOptionsAlloc();
 
-    memset(f, 0, sizeof *f);
-    f->data = data;
-    f->size = bytes;
-    f->err = err;
+    *f = (tiff_file){ .data = data, .size = bytes, .err = err };
     if (!options)
         return tiff_fail(f, BZNA_E_MEMORY, "out of memory");
     TIFFOpenOptionsSetMaxSingleMemAlloc(options, TIFF_LIMIT_BYTES);

@@ -159,7 +159,7 @@ TEST(items_that_lie_nowhere_are_refused_with_box_and_offset)
     check_changed("still.avif", "iloc", 16, "\0\0", 2, BZNA_E_BOX, "has no bytes");
     check_changed("still.avif", "iloc", 16, "\xff\xff", 2, BZNA_E_BOX, "too short for its items");
     check_changed("still.avif", "iloc", 14, "\0\1", 2, BZNA_E_UNSUPPORTED, "another file");
-    check_changed("still.avif", "iloc", 12, "\0\2", 2, BZNA_E_BOX, "does not say where item 1 lies");
+    check_changed("still.avif", "iloc", 12, "\0\2", 2, BZNA_E_BOX, "does not say where item 1 is");
     check_changed("still.avif", "iloc", 10, "\xff\xff", 2, BZNA_E_LIMIT, "65535 items");
     check_changed("still.avif", "iloc", 8, "\x34", 1, BZNA_E_BOX, "numbers of 3 bytes");
     check_changed("idat.heic", "iloc", 14, "\0\2", 2, BZNA_E_UNSUPPORTED, "construction method 2");
@@ -180,7 +180,7 @@ TEST(properties_that_are_missing_or_contradict_the_stream_are_refused)
     check_changed("wide.heic", "ipma", 8, "\0\1\0\0", 4, BZNA_E_BOX, "too short for its items");
     check_changed("wide.heic", "ipma", 0, "free", 4, BZNA_E_BOX, "has no size (ispe)");
     check_changed("crop.avif", "clap", 4, "\0\1\0\0", 4, BZNA_E_BOX, "meta/iprp/ipco/clap at byte ");
-    check_changed("crop.avif", "clap", 8, "\0\0\0\0", 4, BZNA_E_BOX, "does not lie in the picture");
+    check_changed("crop.avif", "clap", 8, "\0\0\0\0", 4, BZNA_E_BOX, "is not within the picture");
     check_changed("grid.avif", "ispe", 8, "\0\0\0\xc1", 4, BZNA_E_BOX, "its ispe says 193x128");
 }
 

@@ -125,7 +125,7 @@ TEST(braces_that_stand_for_too_much_are_refused)
     CHECK_EQ(bzna_formats_braces(groups + 6, text, sizeof text, &needed, &count, &why), BZNA_OK);
     CHECK(count == 1 && needed == GROUPS + 1 && strlen(text) == GROUPS);
     CHECK_EQ(bzna_formats_braces("{1..999999999999}", NULL, 0, NULL, NULL, &why), BZNA_E_LIMIT);
-    CHECK_CONTAINS(why.message, "the pattern stands for more than 65536 files");
+    CHECK_CONTAINS(why.message, "the pattern expands to more than 65536 files");
 }
 
 TEST(braces_at_random_expand_as_braceexpand_does)
