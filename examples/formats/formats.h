@@ -133,6 +133,7 @@
 #include "benzina.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -487,6 +488,24 @@ static inline void formats_put(uint8_t *to, int is_deep, uint32_t value)
         *(uint16_t *)(void *)to = (uint16_t)value;
     else
         *to = (uint8_t)value;
+}
+
+/* A file in memory, as a library reads it that has its own way of reading. */
+typedef struct formats_file {
+    const uint8_t *data;
+    uint64_t       size;              /* bytes */
+    uint64_t       at;                /* the place of the next byte, which may be past the end */
+} formats_file;
+
+/* Reads at most so many bytes. Returns how many. */
+static inline uint64_t formats_read(formats_file *f, void *to, uint64_t bytes)
+{
+    const uint64_t left = f->at < f->size ? f->size - f->at : 0, count = bytes < left ? bytes : left;
+
+    if (count)
+        memcpy(to, f->data + f->at, (size_t)count);
+    f->at += count;
+    return count;
 }
 
 /* A range of bytes, of which the first ones are taken. */

@@ -15,8 +15,6 @@
  * not check all of its allocations: version 2.5 may crash when memory ends. */
 #include "formats.h"
 
-#include <string.h>
-
 static int32_t j2k_recognize(void *user, const void *head, uint64_t bytes)
 {
     (void)user;
@@ -241,38 +239,16 @@ static bzna_status j2k_inspect(void *state, const void *data, uint64_t bytes, bz
 
 /* ---- OpenJPEG ---- */
 
-/* The file as OpenJPEG reads it, and where its message goes. */
-typedef struct j2k_file {
-    const uint8_t *data;
-    uint64_t       size, at;
-    bzna_error    *err;
-} j2k_file;
-
-static OPJ_SIZE_T j2k_stream_read(void *to, OPJ_SIZE_T bytes, void *user)
+static OPJ_SIZE_T j2k_stream_read(void *to, OPJ_SIZE_T bytes, void *file)
 {
-    j2k_file *f = user;
-    const uint64_t left = f->size - f->at, count = bytes < left ? bytes : left;
+    const uint64_t count = formats_read(file, to, bytes);
 
-    if (!count)
-        return (OPJ_SIZE_T)-1;
-    memcpy(to, f->data + f->at, (size_t)count);
-    f->at += count;
-    return (OPJ_SIZE_T)count;
+    return count ? (OPJ_SIZE_T)count : (OPJ_SIZE_T)-1;
 }
 
-static OPJ_OFF_T j2k_stream_skip(OPJ_OFF_T bytes, void *user)
+static OPJ_BOOL j2k_stream_seek(OPJ_OFF_T at, void *file)
 {
-    j2k_file *f = user;
-
-    if (bytes < 0 || (uint64_t)bytes > f->size - f->at)
-        return -1;
-    f->at += (uint64_t)bytes;
-    return bytes;
-}
-
-static OPJ_BOOL j2k_stream_seek(OPJ_OFF_T at, void *user)
-{
-    j2k_file *f = user;
+    formats_file *f = file;
 
     if (at < 0 || (uint64_t)at > f->size)
         return OPJ_FALSE;
@@ -280,10 +256,20 @@ static OPJ_BOOL j2k_stream_seek(OPJ_OFF_T at, void *user)
     return OPJ_TRUE;
 }
 
+static OPJ_OFF_T j2k_stream_skip(OPJ_OFF_T bytes, void *file)
+{
+    formats_file *f = file;
+
+    if (bytes < 0 || (uint64_t)bytes > f->size - f->at)
+        return -1;
+    f->at += (uint64_t)bytes;
+    return bytes;
+}
+
 /* Keeps the first message, without the end of its line. */
 static void j2k_message(const char *text, void *user)
 {
-    bzna_error *err = ((j2k_file *)user)->err;
+    bzna_error *const err = user;
 
     if (!*err->message) {
         snprintf(err->message, sizeof err->message, "OpenJPEG: %s", text);
@@ -350,7 +336,7 @@ static int j2k_run(opj_codec_t *codec, opj_stream_t *stream, const j2k_picture *
 static bzna_status j2k_decode(void *state, const void *data, uint64_t bytes, const bzna_rectangle *needed,
                               const bzna_codec_planes *planes, bzna_error *err)
 {
-    j2k_file file = { data, bytes, 0, err };
+    formats_file file = { data, bytes, 0 };
     j2k_picture p;
     opj_dparameters_t parameters;
     opj_codec_t *codec = NULL;
@@ -367,7 +353,7 @@ static bzna_status j2k_decode(void *state, const void *data, uint64_t bytes, con
     codec = opj_create_decompress(p.is_file ? OPJ_CODEC_JP2 : OPJ_CODEC_J2K);
     stream = opj_stream_create(1u << 16, OPJ_TRUE);
     if (codec && stream) {
-        opj_set_error_handler(codec, j2k_message, &file);
+        opj_set_error_handler(codec, j2k_message, err);
         opj_stream_set_user_data(stream, &file, NULL);
         opj_stream_set_user_data_length(stream, bytes);
         opj_stream_set_read_function(stream, j2k_stream_read);

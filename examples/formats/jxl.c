@@ -19,8 +19,6 @@
  * files. Alpha is dropped. Of an animation, the first frame is taken. Floating-point pictures and CMYK are refused. */
 #include "formats.h"
 
-#include <string.h>
-
 /* Several threads ask at once, and user is NULL here: this looks at nothing but the bytes. A file is a bare codestream,
  * or a container that begins with a box of its own. */
 static int32_t jxl_recognize(void *user, const void *head, uint64_t bytes)

@@ -17,8 +17,6 @@
  * an error, so these files are checked first. */
 #include "formats.h"
 
-#include <string.h>
-
 static int32_t gif_recognize(void *user, const void *head, uint64_t bytes)
 {
     (void)user;

@@ -21,8 +21,6 @@
  * libtiff does not check all of its allocations: version 4.5 may crash when memory ends. */
 #include "formats.h"
 
-#include <string.h>
-
 /* II or MM; then 42, or 43 of BigTIFF, in that order of bytes. */
 static int32_t tiff_recognize(void *user, const void *head, uint64_t bytes)
 {
@@ -42,8 +40,7 @@ static int32_t tiff_recognize(void *user, const void *head, uint64_t bytes)
 /* An open file. */
 typedef struct tiff_file {
     TIFF          *tiff;
-    const uint8_t *data;
-    uint64_t       size, at;          /* bytes; the place where libtiff reads next */
+    formats_file   file;
     bzna_error    *err;               /* has libtiff's first message */
     int            is_damaged;        /* 1: libtiff has warned of damage */
     int            is_cut;            /* 1: libtiff has found less than the tags say */
@@ -60,14 +57,7 @@ typedef struct tiff_file {
 
 static tmsize_t tiff_read(thandle_t handle, void *to, tmsize_t bytes)
 {
-    tiff_file *f = (tiff_file *)handle;
-    const uint64_t left = f->at < f->size ? f->size - f->at : 0;
-    const uint64_t count = (uint64_t)bytes < left ? (uint64_t)bytes : left;
-
-    if (count)
-        memcpy(to, f->data + f->at, (size_t)count);
-    f->at += count;
-    return (tmsize_t)count;
+    return (tmsize_t)formats_read(&((tiff_file *)handle)->file, to, (uint64_t)bytes);
 }
 
 static tmsize_t tiff_write(thandle_t handle, void *from, tmsize_t bytes)
@@ -78,11 +68,11 @@ static tmsize_t tiff_write(thandle_t handle, void *from, tmsize_t bytes)
 
 static toff_t tiff_seek(thandle_t handle, toff_t offset, int whence)
 {
-    tiff_file *f = (tiff_file *)handle;
+    formats_file *f = &((tiff_file *)handle)->file;
     return f->at = offset + (whence == SEEK_CUR ? f->at : whence == SEEK_END ? f->size : 0);
 }
 
-static toff_t tiff_size(thandle_t handle) { return ((tiff_file *)handle)->size; }
+static toff_t tiff_size(thandle_t handle) { return ((tiff_file *)handle)->file.size; }
 static int tiff_close(thandle_t handle) { (void)handle; return 0; }
 
 /* Keeps the first message. Returning 1 stops libtiff from printing it. */
@@ -168,7 +158,7 @@ static bzna_status tiff_open(tiff_file *f, const void *data, uint64_t bytes, bzn
 {
     TIFFOpenOptions *options = TIFFOpenOptionsAlloc();
 
-    *f = (tiff_file){ .data = data, .size = bytes, .err = err };
+    *f = (tiff_file){ .file = { data, bytes, 0 }, .err = err };
     if (!options)
         return tiff_fail(f, BZNA_E_MEMORY, "out of memory");
     TIFFOpenOptionsSetMaxSingleMemAlloc(options, TIFF_LIMIT_BYTES);
