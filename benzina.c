@@ -71,8 +71,8 @@
 /* ==== 0. Includes ================================================================================================= */
 
 /* Every operation is rounded by itself, so that machines with and without fused multiply-add compute the same bits.
- * This stands before the first include, because that defines inline functions. gcc 12 turns neighboring a * b - c and
- * a * b + c into vfmaddsub even with -ffp-contract=off, unless it is told not to vectorize straight-line code. */
+ * This precedes the first include, which defines inline functions. gcc 12 turns neighboring a * b - c and a * b + c
+ * into vfmaddsub even with -ffp-contract=off, unless it does not vectorize straight-line code. */
 #if defined(__clang__)
 #  pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
@@ -88,7 +88,7 @@
 
 #include "benzina.h"
 
-/* What the switches may be called by mistake: such a build would have all the same what it should leave out. */
+/* Misspelt switches, which would leave nothing out. */
 #if defined(BENZINA_NO_LIBAVCODEC) || defined(BENZINA_NO_FFMPEG) || defined(BENZINA_NO_LIBJPEG) || \
     defined(BENZINA_NO_NVDEC) || defined(BENZINA_NO_TAR) || defined(BENZINA_NO_RECORDIO) || \
     defined(BENZINA_NO_RECORDS) || defined(BENZINA_NO_PNG) || defined(BENZINA_NO_TIFFS) || \
@@ -105,7 +105,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Floats that are calculated in more precision than they have would make other pixels, too. */
+/* Floats that are computed in more precision would make other pixels, too. */
 #if FLT_EVAL_METHOD == 1 || FLT_EVAL_METHOD == 2 || FLT_EVAL_METHOD < 0
 #  error "floats must be floats: -msse2 -mfpmath=sse on 32-bit x86, -fexcess-precision=fast on s390x"
 #endif
@@ -153,8 +153,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 
 /* #### GROUND #########################################################################################################
- * What everything else needs: numbers, the operating system, memory, errors, files, the settings of the caller's
- * structs, and bounded reading of bytes. */
+ * Numbers, the operating system, memory, errors, files, the settings of the caller's structs, bounded reading. */
 
 
 /* ==== 1. Limits =====================================================================================================
@@ -166,12 +165,12 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_BOX_CHILDREN   1048576u        /* children of one box. Bounds the walk over a hostile file */
 /* VPS + SPS + PPS that a writer keeps for one picture; encoders send 3 */
 #define BZI_LIMIT_PARAMETER_SETS 16u
-/* bytes of one picture's parameter sets: hvcC and avcC give each a 16-bit length */
+/* bytes of those: hvcC and avcC give each a 16-bit length */
 #define BZI_LIMIT_CONFIG_BYTES   65536u
 
-/* samples of a data set in which repetitions can be looked for, at a bit each: 1 GiB */
+/* samples of a data set in which repetitions can be found, at a bit each: 1 GiB */
 #define BZI_LIMIT_SEEN           (1ull << 33)
-/* samples of a data set for which a loader remembers that NVDEC decoded them undamaged, at a bit each: 16 MiB */
+/* samples that a loader can remember as decoded undamaged by NVDEC, at a bit each: 16 MiB */
 #define BZI_LIMIT_SOUND          (1ull << 27)
 
 #define BZI_LIMIT_NAME_BYTES     65536u          /* bytes of a sample's file name */
@@ -182,10 +181,10 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 /* bytes of the coefficients that a decoder of progressive JPEGs keeps, 2 bytes each: 175 megapixels in 4:2:0 */
 #define BZI_LIMIT_JPEG_BYTES     (512ull << 20)
 
-/* decoded bytes of a still, however few its coded bytes are: a solid picture of 16 megapixels. A larger still needs a
- * coded byte for each BZI_LIMIT_STILL_RATIO decoded bytes */
+/* decoded bytes of a still with any number of coded bytes: a solid picture of 16 megapixels. A larger one needs a coded
+ * byte for each BZI_LIMIT_STILL_RATIO decoded bytes */
 #define BZI_LIMIT_STILL_BYTES    (64u << 20)
-/* decoded bytes for a coded byte; real pictures have at most about 1000 */
+/* real pictures have at most about 1000 */
 #define BZI_LIMIT_STILL_RATIO    4096u
 
 #define BZI_LIMIT_TAR_EXTRA      16u             /* headers in a row that only describe a member; writers need 3 */
@@ -252,12 +251,12 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_OPERATIONS     256u            /* operations of a policy; AutoAugment's has 50 */
 
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
-/* files of data sets that stay open, or a quarter of what the process may have, if that is less */
+/* files of data sets that stay open, or a quarter of the process's limit if that is less */
 #define BZI_LIMIT_OPEN_FILES     64u
-/* nanoseconds that an open waits for a free descriptor: longer than other threads take to read a sample */
+/* wait for a free descriptor: longer than other threads take to read a sample */
 #define BZI_DESCRIPTOR_WAIT_NS   1000000000u
 
-/* bytes of a box that is read whole, as all are but sample tables. The largest holds the names of classes */
+/* bytes of a box that is read whole: any but a sample table. The largest holds the names of classes */
 #define BZI_LIMIT_BOX_BYTES      (512ull << 20)
 
 /* folders in a class folder: links can make one folder appear in many places */
@@ -265,7 +264,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 /* threads that open files and list folders: more would wait for the same disk */
 #define BZI_LIMIT_OPEN_THREADS   8u
 
-/* samples tried for one slot: a data set with more bad ones in a row is bad itself */
+/* samples tried for one slot: with more bad ones in a row, a data set is bad itself */
 #define BZI_LIMIT_REPLACEMENTS   64u
 #define BZI_LIMIT_RETRIES        1000u           /* times that a failed read is repeated */
 
@@ -313,7 +312,7 @@ static int bzi_mul(uint64_t a, uint64_t b, uint64_t *out)
 static uint64_t bzi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static uint64_t bzi_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Has the processor fetch the first bytes of what will be read next. */
+
 static void bzi_prefetch(const uint8_t *bytes, uint64_t size)
 {
     for (uint64_t at = 0; at < bzi_min(size, BZI_PREFETCH_BYTES); at += BZI_CACHE_LINE)
@@ -336,7 +335,7 @@ BZI_MAYBE_UNUSED static uint32_t bzi_le32(const uint8_t *p)
     return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
 }
 
-/* Returns the number of a type that is given as text such as "moov". */
+/* Returns the number of a type such as "moov". */
 static uint32_t bzi_type(const char text[4]) { return bzi_be32((const uint8_t *)text); }
 
 static void bzi_put_be32(uint8_t *p, uint32_t v)
@@ -395,8 +394,7 @@ static void bzi_text_trim(char *text)
         text[lead] = 0;
 }
 
-/* Copies text of size bytes, which may lack a NUL, and ends it with one. Copies at most capacity - 1 bytes, and no part
- * of a UTF-8 sequence. */
+/* Copies text of size bytes, which may lack a NUL, and ends it with one. Copies no part of a UTF-8 sequence. */
 static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64_t size)
 {
     size_t n = 0;
@@ -411,11 +409,10 @@ static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64
         bzi_text_trim(dst);
 }
 
-/* Returns a letter of ASCII as a small one, any other byte as it is. */
 static char bzi_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
 static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/* Returns 1 if a word is in a list, in upper or lower case. list: words in small letters, each between blanks. */
+/* Returns 1 if a word is in a list, in any case. list: words in small letters, each between blanks. */
 static int bzi_word_is_in(const char *word, const char *list)
 {
     char wanted[16];
@@ -432,7 +429,7 @@ static int bzi_word_is_in(const char *word, const char *list)
     return strstr(list, wanted) != NULL;
 }
 
-/* Makes a name fit for a message: each byte that is not printable ASCII becomes '?'. */
+/* Each byte that is not printable ASCII becomes '?'. */
 static void bzi_text_printable(char *text)
 {
     for (; *text; text++)
@@ -447,7 +444,7 @@ static void bzi_text_show(char *dst, size_t capacity, const uint8_t *src, uint64
     bzi_text_printable(dst);
 }
 
-/* As memcpy, but for no bytes, the addresses may be NULL. */
+/* As memcpy, but the addresses of no bytes may be NULL. */
 static void bzi_copy(void *dst, const void *src, uint64_t size)
 {
     if (size)
@@ -479,8 +476,8 @@ static void bzi_string_copy(char *dst, size_t capacity, const char *src)
     bzi_text_copy(dst, capacity, (const uint8_t *)src, strlen(src));
 }
 
-/* Returns the smallest i below count for which number i exceeds value, or count if there is none. Pre: the numbers
- * ascend. step: bytes from one to the next, which are members of an array's elements. */
+/* Returns the smallest i for which number i exceeds value, or count if there is none. Pre: the numbers ascend. step:
+ * bytes from one to the next. */
 static uint64_t bzi_search_above(const uint64_t *first, uint64_t count, size_t step, uint64_t value)
 {
     uint64_t low = 0, high = count, number;
@@ -497,7 +494,7 @@ static uint64_t bzi_search_above(const uint64_t *first, uint64_t count, size_t s
 }
 
 
-/* FNV-1a, for fingerprints and check sums of states, not for keys that an attacker chooses. Continues `hash`. */
+/* FNV-1a, for fingerprints and states, not for keys that an attacker chooses. Continues `hash`. */
 static uint64_t bzi_hash(uint64_t hash, const void *data, uint64_t size)
 {
     const uint8_t *p = data;
@@ -523,11 +520,10 @@ static void bzi_flip_to_little(void *data, uint64_t size, size_t width)
         }
 }
 
-/* Versioned structs: caller and library may know different sizes of the same struct.
- * - In: the members that both know are copied over the defaults that stand in dst. A struct larger than the library's
- *   must end in zeros, because the library would ignore anything else there.
- * - Out: the caller gets the members that it knows, and struct_size says how many bytes that is. Nothing is written
- *   past the caller's size. */
+/* Versioned structs: caller and library may know different sizes of one struct.
+ * - In: the members that both know are copied over the defaults in dst. Members that only the caller knows must be
+ *   zero, because the library would ignore them.
+ * - Out: the caller gets the members that it knows, and struct_size is how many bytes these have. */
 #define BZI_STRUCT_GROWTH 4096u               /* bytes that a later version may add; a larger struct_size is an error */
 
 static int bzi_is_zero(const void *data, size_t size)
@@ -555,8 +551,8 @@ static int bzi_struct_in_over(void *dst, size_t known, const void *src)
     return 1;
 }
 
-/* Like bzi_struct_in_over, for element i of an array, whose defaults are zeros. Returns 0 if the element states another
- * size than the first one. */
+/* The same for element i of an array, whose defaults are zeros. Returns 0, too, if it states another size than the
+ * first element. */
 static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint64_t i)
 {
     uint32_t first, given;
@@ -570,7 +566,7 @@ static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint6
     return bzi_struct_in_over(dst, known, at) && given == first;
 }
 
-/* Copies src as far as the caller's size reaches, and sets struct_size in both. */
+/* Sets struct_size in both. */
 static void bzi_struct_out(void *dst, size_t given, void *src, size_t known)
 {
     uint32_t size = (uint32_t)(given < known ? given : known);
@@ -582,8 +578,8 @@ static void bzi_struct_out(void *dst, size_t given, void *src, size_t known)
     memcpy(dst, src, size);
 }
 
-/* Fills a caller's config with its defaults, or with zeros if defaults is NULL. struct_size becomes the caller's size,
- * so that a member that only a newer library knows is not silently ignored. */
+/* Fills a caller's config with its defaults, NULL: zeros. struct_size becomes the caller's size, so that members which
+ * only a newer library knows are not silently ignored. */
 static void bzi_struct_init(void *config, size_t given, void *defaults, size_t known)
 {
     uint32_t size = (uint32_t)given;
@@ -600,18 +596,17 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
 
 
 /* ==== 3. OS =========================================================================================================
- * The interface to the system. Each platform has a room that implements it, and only these rooms have system calls,
- * system headers and conditions on the platform. Where it is not said otherwise, functions return 0 or an errno. Paths
- * are UTF-8, with / between folders.
+ * The interface to the system. Each platform has a room that implements it; no other room has system calls, system
+ * headers or conditions on the platform. Unless it is said otherwise, functions return 0 or an errno. Paths are UTF-8,
+ * with / between folders.
  *
  *   bzi_file, with fd, and with size, modified_ns and id as they were when it was opened
  *     bzi_os_file_open(file, path, write): for reading, or made anew for writing. ESPIPE: it cannot be read at any
  *       offset, as a pipe; EOPNOTSUPP: it states no size, as files in /proc; EISDIR: a folder
- *     bzi_os_file_size(file): now; it may have been shortened since it was opened
+ *     bzi_os_file_size(file): now; it may have been shortened
  *     bzi_os_file_read_at(file, offset, dst, size): the number of bytes read, 0 at the end, or -errno
  *     bzi_os_file_write_some(file, offset, src, size): the number of bytes written, or -errno
- *     bzi_os_file_sync(file): waits until all written bytes are on the disk; that devices and pipes cannot do that is
- *       no error
+ *     bzi_os_file_sync(file): waits until all written bytes are on the disk. Devices and pipes need not be able to
  *     bzi_os_file_close(file)
  *     bzi_os_file_limit(): how many files the process may have open
  *
@@ -664,8 +659,8 @@ typedef struct bzi_file {
 #  define BZI_THREAD_LOCAL _Thread_local
 #endif
 
-/* How many user callbacks are under way on this thread, one inside the other. A close inside a callback would wait for
- * itself, so calls that wait are refused while this is not 0. */
+/* How many user callbacks are under way on this thread, one inside the other. Meanwhile calls that wait are refused: a
+ * close inside a callback would wait for itself. */
 #ifdef BENZINA_NO_THREADS             /* one thread alone uses the library */
 #  define BZI_THREADS 0
 static int bzi_os_in_callback;
@@ -845,7 +840,7 @@ static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
     return 0;
 }
 
-/* The kind comes from the folder itself if it has that, so that most files need no system call of their own. */
+/* Most folders say the kind, so that a file needs no system call of its own. */
 static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
 {
     const struct dirent *entry;
@@ -908,7 +903,7 @@ static void bzi_os_sleep_ns(uint64_t ns)
 
 static int64_t bzi_os_process(void) { return (int64_t)getpid(); }
 
-/* GNU's strerror_r returns the text, which may lie elsewhere. That of POSIX returns 0 if it has written the text. */
+/* GNU's strerror_r returns the text, which may lie elsewhere; that of POSIX writes it. */
 #define BZI_POSIX_GNU _Generic(&strerror_r, char *(*)(int, char *, size_t): 1, default: 0)
 
 static const char *bzi_os_error(int error)
@@ -942,11 +937,11 @@ typedef pthread_cond_t  bzi_cond;
 typedef pthread_t       bzi_thread;
 
 #ifdef __linux__
-/* A bit for each processor on which a thread may run, as many as in glibc's cpu_set_t. This calls the kernel itself,
- * since C libraries declare cpu_set_t only if _GNU_SOURCE was defined before a program's first #include. */
+/* A bit for each processor on which a thread may run, as many as in glibc's cpu_set_t, which is declared only if
+ * _GNU_SOURCE was defined before a program's first #include. */
 typedef struct { unsigned long bits[1024 / (8 * sizeof(long))]; } bzi_posix_place;
 
-/* Moves the calling thread to one processor, and notes where it ran. A thread that it starts now runs there, too. */
+/* Moves the calling thread, and threads that it starts, to one processor, and notes where it ran. */
 static int bzi_posix_move(int32_t cpu, bzi_posix_place *before)
 {
     const size_t of_a_word = 8 * sizeof(long);
@@ -970,8 +965,8 @@ static int bzi_posix_move(int32_t cpu, bzi_posix_place *before) { return *before
 static void bzi_posix_move_back(const bzi_posix_place *before) { (void)before; }
 #endif
 
-/* The library's threads block signals, so that handlers run on the program's own threads; not those that a thread
- * causes itself: a host may handle them in its callbacks, as Julia's garbage collector does. */
+/* The library's threads block signals, so that handlers run on the program's own threads, but not those that a thread
+ * causes itself: a host may handle these in its callbacks, as Julia's garbage collector does. */
 static int bzi_os_thread_start(bzi_thread *thread, BZI_OS_THREAD (*run)(void *), void *argument, int32_t cpu)
 {
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
@@ -1098,8 +1093,7 @@ static int bzi_windows_error(void)
 /* characters of a path that is given, and of an absolute one */
 #define BZI_WINDOWS_PATH (2 * BZI_LIMIT_PATH_BYTES)
 
-/* Returns the absolute path as UTF-16, without a limit of its length, for the caller to free; NULL, and *error: EILSEQ
- * if the path is no UTF-8. */
+/* Returns the absolute path as UTF-16, for the caller to free, or NULL, and *error: EILSEQ if it is no UTF-8. */
 static wchar_t *bzi_windows_path(const char *path, int *error)
 {
     wchar_t *full = malloc((8 + 2 * BZI_WINDOWS_PATH) * sizeof *full), *at = full + 8, *wide = at + BZI_WINDOWS_PATH;
@@ -1470,9 +1464,9 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 /* ==== 7. OS: all systems, the order of locks ========================================================================
  * Calls: rooms 4.
  *
- * Each lock has a rank. While a thread holds a lock, it takes only locks that stand behind it here, and none while it
- * holds one of the last group (a leaf). It holds none but the lock of the condition while it waits, and none while a
- * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS, whose functions check these rules. */
+ * Each lock has a rank. A thread that holds a lock takes only locks that follow it here, and none if it is of the last
+ * group (a leaf). A thread that waits holds only the lock of the condition, and one that runs a callback holds none.
+ * Tests are compiled with BENZINA_CHECK_LOCKS, whose functions check these rules. */
 
 /* Writes all size bytes. Returns 0 or an errno. */
 BZI_MAYBE_UNUSED static int bzi_os_file_write_at(const bzi_file *file, uint64_t offset, const void *src, uint64_t size)
@@ -1549,8 +1543,8 @@ typedef struct bzi_os_exclusive {
     uint32_t  taken;                  /* 1: a thread is at work */
 } bzi_os_exclusive;
 
-/* Waits until no thread is at work, and then begins. Returns 1, or 0 if *given_up is not 0 any more while it waits.
- * given_up: NULL, or what is looked at once a second. */
+/* Waits until no thread is at work, and begins. Returns 0 if *given_up, which it reads once a second, is set before.
+ * given_up: NULL: it never gives up. */
 static int bzi_os_exclusive_begin(bzi_os_exclusive *exclusive, const atomic_int *given_up)
 {
     int begun;
@@ -1588,8 +1582,7 @@ static void bzi_os_callback_end(void) { bzi_os_in_callback--; }
 /* ==== 8. Memory =====================================================================================================
  * Calls: rooms 2, 7.
  *
- * The only caller of the user's allocator. Sizes are counted in 64 bits and checked. The owner of an allocation
- * remembers its size, because the allocator's release function gets it back. */
+ * The only caller of the user's allocator, whose release function gets each size back. */
 
 typedef bzna_allocator bzi_memory;
 
@@ -1631,8 +1624,8 @@ typedef struct bzi_buffer {
 } bzi_buffer;
 
 /* Makes room for size bytes; with `keep`, those that were there stay. Returns 0 if there is no memory; the buffer is
- * then as it was. Small buffers and those that are kept have only malloc's alignment: with more, glibc before 2.38
- * leaves holes that it cannot use again, and opening many files would take several times their memory. */
+ * then as it was. Small and kept buffers have only malloc's alignment: with more, glibc before 2.38 leaves holes that
+ * it cannot use again, and opening many files takes several times their memory. */
 static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint64_t size, int keep)
 {
     uint64_t capacity = buffer->capacity ? buffer->capacity : 4096;
@@ -1657,7 +1650,7 @@ static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint
     return 1;
 }
 
-/* Adds an element after the *count that a buffer holds. Returns 0 if there is no memory. */
+/* Returns 0 if there is no memory. *count: the elements that the buffer holds. */
 static int bzi_buffer_push(const bzi_memory *memory, bzi_buffer *buffer, uint64_t *count, const void *element,
                            size_t size)
 {
@@ -1674,7 +1667,7 @@ static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
     buffer->capacity = 0;
 }
 
-/* An arena: memory that is freed as a whole. It has a block for each part, but short texts share theirs. */
+/* An arena is freed as a whole. It has a block for each part, but short texts share blocks. */
 typedef struct bzi_arena_block {
     _Alignas(16) struct bzi_arena_block *next;
     uint64_t bytes;                   /* of all of it */
@@ -1774,8 +1767,7 @@ static void bzi_arena_free(bzi_arena *arena)
 /* ==== 9. Errors =====================================================================================================
  * Calls: rooms 2.
  *
- * Inside the library, a pointer to a bzna_error is never NULL, and the struct is complete. The public functions copy it
- * to the caller's, which may be NULL or smaller. */
+ * Inside the library, a bzna_error is never NULL, and complete. Public functions copy it to the caller's. */
 
 static const char *bzi_status_text(bzna_status status)
 {
@@ -1796,9 +1788,8 @@ static void bzi_error_init(bzna_error *err)
 
 #define BZI_AT "at byte "             /* begins messages of errors that have an offset */
 
-/* Fills in an error and returns its status. The message is the reason, after "at byte 120: " if there is an offset.
- * offset: a byte of the file, or BZNA_NO_OFFSET. fourcc: the box type, or 0. native: an errno or a driver's code, or 0.
- * A code that does not fit into 32 bits becomes -1. */
+/* Fills in an error and returns its status. offset: a byte of the file, which begins the message, or BZNA_NO_OFFSET.
+ * fourcc: the box type, or 0. native: an errno or a driver's code, or 0; one of more than 32 bits becomes -1. */
 BZI_COLD BZI_PRINTF(6, 7)
 static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset, uint32_t fourcc, int64_t native,
                             const char *format, ...)
@@ -1824,7 +1815,7 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
     return status;
 }
 
-/* An analyzer does not look into functions whose arguments vary: here it is told what they return. */
+/* Analyzers do not look into functions whose arguments vary. */
 #ifdef __clang_analyzer__
 #  define bzi_fail(err, status, ...) (bzi_fail((err), (status), __VA_ARGS__), (status))
 #endif
@@ -1842,8 +1833,8 @@ static int bzi_is_of_sample(int32_t status)
            (status <= BZNA_E_CODEC && status >= BZNA_E_MISMATCH);
 }
 
-/* Fails with a status because a function of the caller's has failed: with the message that it left in *err, else with
- * another one. said: what it returned. bytes: an offset that is not below them has no meaning. */
+/* Fails because a function of the caller's returned `said`: with the message that it left in *err, else with
+ * `otherwise`. bytes: an offset that is not below them has no meaning. */
 static bzna_status bzi_fail_said(bzna_error *err, bzna_status status, int32_t said, uint64_t bytes,
                                  const char *otherwise)
 {
@@ -1863,8 +1854,8 @@ static bzna_status bzi_fail_memory(bzna_error *err, const char *what)
     return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for %s", what);
 }
 
-/* Puts a name before the message: "name: reason", or "name at byte 120: reason". Of a name for which there is no room,
- * only the end is used: 96 bytes or more. Returns the error's status. */
+/* Puts a name before the message: "name: reason", or "name at byte 120: reason". Of a name that is too long it takes
+ * the end, 96 bytes or more. Returns the error's status. */
 BZI_COLD
 static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
 {
@@ -1882,8 +1873,7 @@ static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
     return err->status;
 }
 
-/* Names the boxes on the way to the place of an error, like "meta/iloc". The type of the last one goes into the error,
- * too. */
+/* Names the boxes on the way to an error, like "meta/iloc". The last one's type goes into the error, too. */
 BZI_COLD
 static bzna_status bzi_error_box(bzna_error *err, const char *path)
 {
@@ -1916,12 +1906,12 @@ typedef struct bzi_own_codec {
     char       extensions[BZI_LIMIT_EXTENSIONS + 2];       /* as for bzi_word_is_in */
 } bzi_own_codec;
 
-/* Memory, log, limits, the number of open files. A context owns one; each object that it makes holds a reference. */
+/* Belongs to a context; each object that the context makes holds a reference. */
 typedef struct bzi_host {
     bzi_memory    memory;             /* the allocator */
-    atomic_int    references;         /* the context's and those of all that it made; the last one frees the host */
-    uint64_t      max_sample_bytes;   /* limit of a sample's coded bytes */
-    uint32_t      max_edge_px;        /* limit of a coded picture's width and height */
+    atomic_int    references;         /* the last one frees the host */
+    uint64_t      max_sample_bytes;   /* of a sample's coded bytes */
+    uint32_t      max_edge_px;        /* of a coded picture's width and height */
     uint32_t      codecs;             /* that may be decoded, as BZNA_ALLOW_...; 0: all */
     bzi_own_codec *own_codecs;        /* in the order in which they are asked */
     uint32_t      own_codec_count;
@@ -1986,15 +1976,14 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
     return BZNA_OK;
 }
 
-/* Calls the user's function. Pre: no lock is held. */
+/* Pre: no lock is held. */
 static void bzi_log_call(bzi_host *host, const bzi_log_entry *entry)
 {
     /* <tgmath.h> has a macro log() */
     BZI_CALLBACK((host->log)(host->log_user, entry->level, entry->code, entry->message));
 }
 
-/* Logs a message; any thread may call it. The message is queued until the caller's next call, unless the user wants
- * messages at once. */
+/* Any thread may call it. Queues the message until the caller's next call, unless the user wants messages at once. */
 BZI_COLD BZI_PRINTF(4, 5)
 static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char *format, ...)
 {
@@ -2069,7 +2058,7 @@ typedef struct bzi_crew {
     bzna_error       err;             /* the error of index failed */
 } bzi_crew;
 
-/* A thread of a crew: takes indices until none is left, or until all below the lowest failed one are taken. */
+/* A thread of a crew: takes indices until all below the lowest failed one are taken. */
 static BZI_OS_THREAD bzi_crew_run(void *argument)
 {
     bzi_crew *crew = argument;
@@ -2090,8 +2079,8 @@ static BZI_OS_THREAD bzi_crew_run(void *argument)
     return 0;
 }
 
-/* Calls each(user, i) for all i below count, on this thread and on others, if threads may be made. After a failure the
- * rest is left out. The error is that of the lowest index that fails, however the threads share the work. */
+/* Calls each(user, i) for all i below count, on this thread and, if threads may be made, on others, until one fails.
+ * The error is that of the lowest index that fails, however the threads share the work. */
 static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *user, uint64_t index, bzna_error *err),
                                 void *user, uint64_t count, bzna_error *err)
 {
@@ -2121,12 +2110,12 @@ static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *
 /* ==== 11. Host: files, sources =======================================================================================
  * Calls: rooms 2, 4, 7-9.
  *
- * Where bytes come from. A context limits how many files of its data sets stay open. The others are opened for each
- * read, which takes about a thousandth of the time of decoding a picture. Files are read, never mapped: if one is
- * shortened while it is open, or a disk fails, a read fails, and the process lives on.
+ * A context limits how many files of its data sets stay open. The others are opened for each read, which takes about a
+ * thousandth of the time of decoding a picture. Files are read, never mapped: if one is shortened, or a disk fails, a
+ * read fails, and the process lives on.
  *
- * A sample is held if its bytes lie in memory before it is read: then extent.data is where. Held bytes are used where
- * they lie. A source is held if all of it lies in memory.
+ * A sample is held if its bytes are in memory before it is read: at extent.data, where they are used. A source is held
+ * if all of it is in memory.
  *
  *     bytes are     which is known by           in memory of               made so by
  *     outside       extent.data NULL            nobody                     bzi_source_open_path, _open_file, _open_user
@@ -2172,8 +2161,8 @@ static bzna_status bzi_file_open(bzi_file *file, const char *path, bzna_error *e
     return error ? bzi_file_fail_open(error, err) : BZNA_OK;
 }
 
-/* Judges a failed open of a file that a data set has, which was there or is said to be: one that has gone is E_IO, as
- * E_NOT_FOUND says of a sample that it has no such field. */
+/* Judges a failed open of a data set's file: one that has gone is E_IO, since E_NOT_FOUND means that a sample has no
+ * such field. */
 static bzna_status bzi_file_fail_gone(bzna_error *err)
 {
     if (err->status == BZNA_E_NOT_FOUND)
@@ -2183,13 +2172,12 @@ static bzna_status bzi_file_fail_gone(bzna_error *err)
 
 /* --- Sources --- */
 
-/* Bytes at offsets: the user's callbacks, a file of our own, or memory of the caller's. */
+/* Bytes at offsets: the user's callbacks, a file, or the caller's memory. */
 typedef struct bzi_source {
     bzna_source      callbacks;       /* how it is read, if it is the user's */
     uint32_t         is_file;
     bzi_file         file;            /* as it was first opened; fd -1: it is opened for each read */
-    char            *path;            /* of a file that host counts: absolute, as the working folder may change. It
-                                       * stays after the file was read into memory */
+    char            *path;            /* of a file that host counts: absolute, as the working folder may change */
     bzi_host        *host;            /* which counts this file among its open ones; NULL: it stays open */
     uint64_t         size;            /* bytes */
     const uint8_t   *held;            /* all of it, if it is held in memory; else NULL */
@@ -2245,7 +2233,7 @@ static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, cons
     return bzi_fail_memory(err, "the path of a file");
 }
 
-/* A data set was opened: if too many files are open, this one is closed, and opened again for each read. */
+/* After a data set was opened: if too many files are open, closes this one, to be opened for each read. */
 static void bzi_source_close_surplus(bzi_source *source)
 {
     if (source->host && atomic_load(&source->host->files) > source->host->file_limit)
@@ -2265,7 +2253,7 @@ static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *c
     return BZNA_OK;
 }
 
-/* Makes a read's error. n < 0: what it returned. n = 0: the data end at `at`, or before if a file was shortened. */
+/* n: what the read returned: an error, or 0: the data end at `at`, or before if a file was shortened. */
 static bzna_status bzi_source_fail(const bzi_source *source, int64_t n, uint64_t at, uint64_t left, bzna_error *err)
 {
     const bzi_file *file = source->is_file ? &source->file : NULL;
@@ -2343,8 +2331,8 @@ typedef struct bzi_window {
 #define BZI_WINDOW_READ      4096u    /* bytes read after a seek: a page */
 #define BZI_WINDOW_READ_MOST 65536u   /* the most read at once, where a walk looks at nearly all bytes */
 
-/* Gives size bytes at offset. While offsets follow closely, each read is twice as long, so that small steps do not cost
- * a read each. Pre: the bytes lie in the source. */
+/* Gives size bytes at offset. While offsets follow closely, each read is twice as long. Pre: the bytes are in the
+ * source. */
 static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t size, const uint8_t **view,
                                    bzna_error *err)
 {
@@ -2366,7 +2354,7 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
     return BZNA_OK;
 }
 
-/* Copies size bytes at offset: those that were viewed last, or by one read. Pre: they lie in the source. */
+/* Copies bytes that were viewed last, or reads them. Pre: they are in the source. */
 static bzna_status bzi_window_copy(const bzi_window *window, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
 {
     if (offset < window->at || offset + size > window->at + window->size)
@@ -2380,8 +2368,8 @@ static bzna_status bzi_window_copy(const bzi_window *window, uint64_t offset, vo
  * Calls: rooms 2, 9.
  *
  * What the members of the caller's structs may be, and what zeros in them stand for: one table, by which they are
- * checked and completed, and from which `make bindings` makes those of Rust, Julia and Python. Rules that join several
- * members, or depend on a data set, stand where they are used. */
+ * checked and completed, and of which `make bindings` makes those of Rust, Julia and Python. Rules of several members,
+ * or of a data set, are where they are used. */
 
 /* A setting. Members without a row may be anything. */
 typedef struct bzi_setting {
@@ -2717,7 +2705,7 @@ static bzna_status bzi_setting_check_reals(const bzi_setting *s, const void *at,
     return BZNA_OK;
 }
 
-/* Fails if a reserved word is set, or one of an array of them. name: of the member. */
+/* Fails if a reserved word, or one of an array of them, is set. */
 static bzna_status bzi_check_reserved(const char *name, const void *words, size_t bytes, bzna_error *err)
 {
     const uint8_t *word = words;
@@ -2733,7 +2721,7 @@ static bzna_status bzi_check_reserved(const char *name, const void *words, size_
     return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s%s: a reserved word must be 0", name, number);
 }
 
-/* Checks a struct of the caller's. of: BZI_OF_...: which one it is. where: what errors call it. */
+/* Checks a struct of the caller's. of: BZI_OF_.... where: what errors call it. */
 static bzna_status bzi_settings_check(uint32_t of, const void *values, const char *where, bzna_error *err)
 {
     for (const bzi_setting *s = bzi_settings; s < bzi_settings + BZI_LENGTH(bzi_settings); s++) {
@@ -2792,8 +2780,7 @@ static void bzi_settings_resolve(uint32_t of, void *values)
     }
 }
 
-/* Completes the caller's struct over the defaults that are in dst, and checks its settings. name: what errors call it.
- * */
+/* Copies the caller's struct over the defaults in dst, and checks it. name: what errors call it. */
 static bzna_status bzi_settings_in_over(void *dst, size_t known, const void *given, uint32_t of, const char *name,
                                         bzna_error *err)
 {
@@ -2817,8 +2804,8 @@ static bzna_status bzi_settings_in(void *dst, size_t known, const void *given, u
 /* ==== 13. Cursor =====================================================================================================
  * Calls: rooms 2, 8.
  *
- * Readers of bytes, boxes and bits in memory. Reading past the end gives zeros and sets overrun, which stays set: one
- * check at the end of a structure is enough. Also the other way: bytes that grow, with mp4 boxes. */
+ * Readers of bytes and bits in memory. Reading past the end gives zeros and sets overrun, which stays set: one check at
+ * the end of a structure is enough. Also the other way: bytes that grow, with mp4 boxes. */
 
 typedef struct bzi_cursor {
     const uint8_t *data;              /* not owned */
@@ -2828,8 +2815,7 @@ typedef struct bzi_cursor {
     uint32_t       overrun;           /* a read went past the end */
 } bzi_cursor;
 
-/* base: file offset of the bytes. data may be NULL if there are none; the cursor's own pointer is not then, since not
- * even 0 may be added to NULL. */
+/* data may be NULL if there are no bytes; the cursor's own pointer is not, since not even 0 may be added to NULL. */
 static bzi_cursor bzi_cursor_make(const uint8_t *data, uint64_t size, uint64_t base)
 {
     bzi_cursor c = { data || size ? data : (const uint8_t *)"", size, 0, base, 0 };
@@ -2886,8 +2872,7 @@ static bzi_span bzi_cursor_rest(bzi_cursor *c)
     return (bzi_span){ bzi_cursor_take(c, left), left };
 }
 
-/* A place in the bits of a NAL unit's payload, in which the emulation prevention byte (the 3 of 00 00 03) is
- * skipped. */
+/* A place in the bits of a NAL unit, in which emulation prevention bytes (the 3 of 00 00 03) are skipped. */
 typedef struct bzi_bits {
     const uint8_t *data;              /* not owned */
     uint64_t       size;              /* bytes at data */
@@ -2898,7 +2883,7 @@ typedef struct bzi_bits {
     uint32_t       plain;             /* every byte counts: there is no emulation prevention */
 } bzi_bits;
 
-/* The bits of a unit after its header, whose size is in bytes. Those of AV1 are plain, which the caller sets. */
+/* header: bytes before the bits. Those of AV1 are plain, which the caller sets. */
 static bzi_bits bzi_bits_make(bzi_span nal, uint64_t header)
 {
     bzi_bits b = { nal.data, nal.size, header, 0, 0, header > nal.size, 0 };
@@ -2952,7 +2937,7 @@ static uint32_t bzi_bits_ue(bzi_bits *b)
     return ((1u << zeros) - 1) + bzi_bits_u(b, zeros);
 }
 
-/* Skips numbers, unsigned or signed ones, which are as long. */
+/* Skips unsigned or signed numbers, which are as long. */
 static void bzi_bits_skip_ue(bzi_bits *b, uint32_t count)
 {
     while (count--)
@@ -2985,8 +2970,7 @@ static void bzi_value_put(bzi_value *value, const void *bytes, uint64_t size)
 
 #ifndef BENZINA_NO_WRITER
 
-/* Bytes that grow, and the boxes among them that are open. A failed allocation is remembered, so that it is enough to
- * look at `failed` at the end. */
+/* Bytes that grow, and the boxes among them that are open. It is enough to look at `failed` at the end. */
 typedef struct bzi_out {
     const bzi_memory *memory;
     bzi_buffer        buffer;
@@ -2998,7 +2982,7 @@ typedef struct bzi_out {
     uint32_t          too_large;      /* 1: a box would have 4 GiB or more */
 } bzi_out;
 
-/* Returns room for n more bytes, or NULL if memory is out. */
+/* Returns room for n more bytes, or NULL. */
 static uint8_t *bzi_out_take(bzi_out *out, uint64_t n)
 {
     uint64_t size;
@@ -3020,7 +3004,7 @@ static void bzi_out_bytes(bzi_out *out, const void *bytes, uint64_t n)
 
 static void bzi_out_text(bzi_out *out, const char *text) { bzi_out_bytes(out, text, strlen(text) + 1); }
 
-/* Writes this machine's numbers of `width` bytes each, as little-endian ones. */
+/* Writes numbers of `width` bytes each as little-endian ones. */
 static void bzi_out_little(bzi_out *out, const void *numbers, uint64_t size, size_t width)
 {
     bzi_out_bytes(out, numbers, size);
@@ -3051,9 +3035,9 @@ static void bzi_out_end(bzi_out *out)
         bzi_put_be32(out->buffer.data + at, (uint32_t)size);
 }
 
-/* Writes big-endian numbers and boxes by a pattern. Its letters are those of Python's struct: B, H, I and Q write the
- * next number, in 1, 2, 4 and 8 bytes, and x writes a zero byte. T writes the next number as a time. A count before a
- * letter repeats it. [ begins the box whose type follows, and ] ends a box. Blanks have no meaning. */
+/* Writes big-endian numbers and boxes by a pattern with letters as in Python's struct: B, H, I and Q write the next
+ * number, in 1, 2, 4 and 8 bytes, x writes a zero byte, and T the next number as a time. A count before a letter
+ * repeats it. [ begins the box whose type follows, and ] ends a box. */
 static void bzi_out_pack(bzi_out *out, const char *pattern, const uint64_t *numbers)
 {
     uint32_t count = 0;
@@ -3081,15 +3065,13 @@ static void bzi_out_pack(bzi_out *out, const char *pattern, const uint64_t *numb
 
 
 /* #### CODED PICTURES #################################################################################################
- * Headers and metadata of H.264, H.265, AV1, JPEG, PNG and WebP: size, depth, color, orientation. Pixels are not
- * decoded. */
+ * Headers and metadata of H.264, H.265, AV1, JPEG, PNG and WebP: size, depth, color, orientation. */
 
 
 /* ==== 14. NAL units ==================================================================================================
  * Calls: rooms 2, 13.
  *
- * Coded pictures of H.264 and H.265: their NAL units, and what their parameter sets state. This room works on memory
- * that others own, and allocates nothing. */
+ * NAL units of H.264 and H.265, and what their parameter sets state. This room allocates nothing. */
 
 /* --- NAL units --- */
 
@@ -3120,15 +3102,14 @@ static uint32_t bzi_nal_kind(uint32_t codec, bzi_span nal)
 
 static int bzi_kind_is_parameter_set(uint32_t kind) { return kind >= BZI_NAL_VPS && kind <= BZI_NAL_PPS; }
 
-/* Returns 1 if a decoder can start with the picture of this slice: IDR; in H.265 CRA and BLA, too. Only the decoder can
- * tell whether the picture needs no other. */
+/* Returns 1 if a decoder can start with the picture of this slice: IDR; in H.265 CRA and BLA, too. */
 static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
 {
     const uint32_t type = bzi_nal_type(codec, nal);
     return codec == BZNA_CODEC_H265 ? type >= 16 && type < 22 : type == 5;
 }
 
-/* Iterates over NAL units in anything that holds them. */
+
 typedef struct bzi_nals {
     bzi_cursor c;                     /* at the next unit */
     uint32_t   length_size;           /* bytes of the length before each unit; 0: they follow start codes (Annex B) */
@@ -3152,8 +3133,8 @@ static bzi_nals bzi_nals_of_config(bzi_span config, uint32_t codec)
     return n;
 }
 
-/* Finds the next start code at or after `from`. Returns its position, and in *after that of the bytes after it. Both
- * are size if there is none. */
+/* Returns the position of the next start code at or after `from`, and in *after that of the bytes after it. Both are
+ * size if there is none. */
 static uint64_t bzi_annexb_find(bzi_span s, uint64_t from, uint64_t *after)
 {
     for (uint64_t i = from; i + 3 <= s.size; i++) {
@@ -3191,7 +3172,7 @@ static int bzi_nals_next_annexb(bzi_cursor *c, bzi_span *nal)
     }
 }
 
-/* Returns 1 if *nal is the next unit, which is never empty, 0 at the end, or -1 if a length contradicts the data. */
+/* Returns 1 if *nal is the next unit that is not empty, 0 at the end, or -1 if a length contradicts the data. */
 static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
 {
     bzi_cursor *c = &n->c;
@@ -3219,9 +3200,9 @@ static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
     return 1;
 }
 
-/* --- Sequence parameter sets, on which container, decoder and kernel must agree --- */
+/* --- Sequence parameter sets --- */
 
-/* The properties of a coded picture that it states itself, for all codecs. */
+/* What a coded picture of any codec states itself. */
 typedef struct bzi_format {
     /* H.265: general profile to level; H.264: profile, constraints, level; AV1: profile, level, tier; JPEG: 1 if it is
      * baseline, Y'CbCr and in one scan, which NVDEC may decode; 1 if it defines no Huffman table */
@@ -3253,7 +3234,7 @@ enum { BZI_CHROMA_LEFT = 1, BZI_CHROMA_CENTER, BZI_CHROMA_TOP_LEFT, BZI_CHROMA_T
 static uint32_t bzi_format_width(const bzi_format *f) { return f->width - f->window[0] - f->window[1]; }
 static uint32_t bzi_format_height(const bzi_format *f) { return f->height - f->window[2] - f->window[3]; }
 
-/* Reads the code points of a color. If they are left out, they are 2, unspecified. */
+/* Reads a color's code points, which are 2, unspecified, if they are left out. */
 static void bzi_format_color(bzi_bits *b, bzi_format *format)
 {
     const uint32_t said = bzi_bits_1(b);
@@ -3299,7 +3280,7 @@ static void bzi_sps_depths(bzi_bits *b, bzi_format *sps)
     sps->depth_chroma = bzi_bits_ue(b) + 8;
 }
 
-/* Reads the conformance window if there is one. It counts in samples of chroma, and in so many of their rows. */
+/* Reads the conformance window if there is one. Its units are samples of chroma, and `rows` of their rows. */
 static void bzi_sps_window(bzi_bits *b, bzi_format *sps, uint32_t rows)
 {
     const uint32_t half_width = sps->chroma_format == 1 || sps->chroma_format == 2;
@@ -3324,7 +3305,7 @@ static void bzi_sps_h264_scaling_list(bzi_bits *b, int size)
     }
 }
 
-/* H.264 7.3.2.1.1. Heads of slices can be read later only without fields and with picture order count type 0 or 2: else
+/* H.264 7.3.2.1.1. Heads of slices can be read only without fields and with picture order count type 0 or 2: else
  * frame_num_bits stays 0. */
 static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 {
@@ -3482,8 +3463,8 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
 /* ==== 15. AV1 =======================================================================================================
  * Calls: rooms 13-14.
  *
- * Coded pictures of AV1: their open bitstream units, and what the sequence header states. Numbers of sections are those
- * of the "AV1 Bitstream & Decoding Process Specification". */
+ * Open bitstream units of AV1, and what the sequence header states. Sections are those of the "AV1 Bitstream & Decoding
+ * Process Specification". */
 
 enum {
     BZI_OBU_SEQUENCE_HEADER = 1,
@@ -3649,13 +3630,13 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 /* ==== 16. Metadata: clap, colr, EXIF, XMP ===========================================================================
  * Calls: rooms 2.
  *
- * The part of a frame that is seen, its color, and how it is to be turned. EXIF data have TIFF's format, and count
- * before XMP's text, as in PIL's ImageOps.exif_transpose. */
+ * The part of a frame that is seen, and how it is to be turned. EXIF data have TIFF's format, and count before XMP's
+ * text, as in PIL's ImageOps.exif_transpose. */
 
-/* --- Clean apertures, colors, orientations --- */
+/* --- Clean apertures, orientations --- */
 
-/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4), whose center is at (frame-1)/2 + offset. Returns 0 if it does
- * not lie in the frame. */
+/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4), centered at (frame-1)/2 + offset. Returns 0 if it is not in
+ * the frame. */
 static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *offset, uint32_t *begin, uint32_t *length)
 {
     double extent, middle, first;
@@ -3723,8 +3704,8 @@ static uint64_t bzi_exif_number(const bzi_exif *exif, uint64_t at, uint32_t byte
     return value;
 }
 
-/* Finds the first directory of EXIF data, behind their name, which some programs write twice. Returns 0 if the data do
- * not begin as TIFF with 32-bit offsets does. Some programs write TIFF's 42 in the wrong order. */
+/* Finds the first directory of EXIF data, behind their name, which some programs write twice. Returns 0 if they do not
+ * begin as TIFF with 32-bit offsets, whose 42 some programs write in the wrong order. */
 static uint64_t bzi_exif_directory(bzi_exif *exif)
 {
     uint64_t magic;
@@ -3737,9 +3718,9 @@ static uint64_t bzi_exif_directory(bzi_exif *exif)
                bzi_exif_number(exif, 4, 4) : 0;
 }
 
-/* Returns the orientation in EXIF data, 1 to 8, or 0 if they have none. What it may be is what PIL takes: a whole
- * number of any type, which counts as 1 if it is out of range, and so does anything else. A tag whose values go past
- * the end ends the directory, or is skipped if no file of this size could have them. */
+/* Returns the orientation in EXIF data, 1 to 8, or 0 if they have none. As in PIL, it may be a whole number of any
+ * type; one out of range, and anything else, counts as 1. A tag whose values go past the end ends the directory, or is
+ * skipped if no file of this size could have them. */
 static uint32_t bzi_exif_orientation(bzi_span data)
 {
     enum { ORIENTATION = 0x0112 };
@@ -3794,9 +3775,8 @@ BZI_MAYBE_UNUSED static uint32_t bzi_xmp_orientation(bzi_span xmp)
 /* ==== 17. JPEG ======================================================================================================
  * Calls: rooms 2, 9, 13, 16.
  *
- * The header of a JPEG, down to its first scan, and what it states (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP).
- * NVDEC and the writer need it, too.
- * libjpeg-turbo reads the header again when it decodes, and judges tables and scans. This room allocates nothing. */
+ * The header of a JPEG, down to its first scan (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP), for NVDEC and the writer,
+ * too. libjpeg-turbo reads it again when it decodes, and judges tables and scans. This room allocates nothing. */
 
 #define BZI_JPEG_DECODER "libjpeg-turbo"
 #ifndef BENZINA_NO_JPEG
@@ -3810,7 +3790,7 @@ BZI_MAYBE_UNUSED static uint32_t bzi_xmp_orientation(bzi_span xmp)
 #  define BZI_JPEG_ARITHMETIC 0
 #endif
 
-/* Fails at the cursor. One that ran out says that the file is truncated. */
+/* A cursor that ran out says that the file is truncated. */
 BZI_MAYBE_UNUSED static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *reason)
 {
     return BZI_FAIL_AT(err, BZNA_E_DECODE, bzi_cursor_offset(c), "%s%s", c->overrun ? "truncated: " : "", reason);
@@ -3866,7 +3846,7 @@ static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
     return marker;
 }
 
-/* B.2.4.1, B.2.4.2: notes which quantization tables or Huffman tables a segment defines. */
+/* B.2.4.1, B.2.4.2: notes which tables a segment defines. */
 static void bzi_jpeg_tables(bzi_jpeg *j, uint32_t marker, bzi_cursor *c)
 {
     while (bzi_cursor_left(c) && !c->overrun) {
@@ -3943,7 +3923,7 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
     return c->overrun ? bzi_still_fail(err, c, "a scan header is damaged") : BZNA_OK;
 }
 
-/* Reads a picture's markers down to its first scan, those of JFIF, EXIF, XMP and Adobe, too. */
+/* Reads a picture's markers down to its first scan. */
 static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span file, bzna_error *err)
 {
     static const char xmp[] = "http://ns.adobe.com/xap/1.0/";
@@ -3981,9 +3961,8 @@ static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span file, bzna_error *err)
     return status;
 }
 
-/* Returns 1 if three components are R'G'B', or if four are CMYK rather than YCCK. The rules are libjpeg's. Four are
- * YCCK if Adobe's marker says so. Of three, JFIF's marker means Y'CbCr; else Adobe's marker tells, or the components'
- * numbers do. */
+/* Returns 1 if three components are R'G'B', or if four are CMYK rather than YCCK, by libjpeg's rules: four are YCCK if
+ * Adobe's marker says so; three are Y'CbCr with JFIF's marker, else Adobe's marker tells, or their numbers do. */
 static int bzi_jpeg_is_rgb(const bzi_jpeg *j)
 {
     const bzi_jpeg_component *c = j->component;
@@ -4020,8 +3999,8 @@ static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, int is_rgb, uint32_t *chro
                     is_rgb ? "RGB" : "Y'CbCr", c[0].h, c[0].v, c[1].h, c[1].v, c[2].h, c[2].v);
 }
 
-/* Reads the format of a JPEG, and refuses what no decoder here can decode. Of several scans, a decoder keeps all
- * coefficients: two bytes each, and one more a block. */
+/* Refuses what no decoder here can decode. Of several scans, a decoder keeps all coefficients: two bytes each, and one
+ * more a block. */
 static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
     bzi_jpeg j;
@@ -4103,8 +4082,7 @@ typedef struct bzi_codec {
  * Calls: rooms 2, 9, 13, 16-17.
  *
  * PNG and WebP; examples/formats has codecs of other kinds. The end of each file is looked for, because decoders
- * conceal missing data. The number of components and of their bits is known only after decoding: the format's are
- * provisional. */
+ * conceal missing data. Components and their bits are provisional until the picture is decoded. */
 
 static uint32_t bzi_cursor_le(bzi_cursor *c, uint32_t bytes)
 {
@@ -4167,8 +4145,7 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     return BZNA_OK;
 }
 
-/* Removes, in place, chunks without pixels: texts, animations, and profiles, which a decoder would inflate to any
- * size. */
+/* Removes, in place, chunks without pixels: texts, animations, and profiles, which decoders inflate to any size. */
 static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
 {
     bzi_cursor c = bzi_cursor_make(data, size, 0), chunk;
@@ -4192,9 +4169,8 @@ static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
 
 /* --- WebP --- */
 
-/* Returns 1 if a VP8 picture has segments and no map of them, because libavcodec would use the last picture's map. The
- * first four bits of its first partition, each with an even chance of being 0 or 1, are: color space, clamping,
- * segments, map (RFC 6386, 7.3 and 9.3). */
+/* Returns 1 if a VP8 picture has segments and no map of them: libavcodec would use the last picture's. Its first
+ * partition begins with four bits, of even chances: color space, clamping, segments, map (RFC 6386, 7.3 and 9.3). */
 static int bzi_vp8_lacks_map(bzi_cursor partition)
 {
     uint32_t range = 255, value = bzi_cursor_u16(&partition), bits = 0;
@@ -4211,8 +4187,8 @@ static int bzi_vp8_lacks_map(bzi_cursor partition)
     return (bits & 3) == 2;
 }
 
-/* Reads the size of a VP8 or VP8L picture. Returns 0 if the picture does not stand alone, or if it has too few bytes: a
- * macroblock of VP8 takes more than 2 bits. */
+/* Reads the size of a VP8 or VP8L picture. Returns 0 if it needs another one, or has too few bytes: a macroblock of VP8
+ * takes more than 2 bits. */
 static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
 {
     uint32_t bits;
@@ -4288,7 +4264,7 @@ static const bzi_codec bzi_stills[] = {
               .read = bzi_webp_inspect),
 };
 
-/* Returns the kind of still that begins with these bytes, or NULL. */
+/* Returns the kind of still that begins so, or NULL. */
 static const bzi_codec *bzi_still_find(bzi_span head)
 {
     for (size_t i = 0; i < BZI_LENGTH(bzi_stills); i++) {
@@ -4304,7 +4280,7 @@ static const bzi_codec *bzi_still_find(bzi_span head)
     return NULL;
 }
 
-/* Refuses a large picture that a few bytes stand for. size: of the file. */
+/* Refuses a large picture in a few bytes. size: of the file. */
 static bzna_status bzi_format_check_bytes(const bzi_format *format, uint64_t size, bzna_error *err)
 {
     uint64_t bytes;
@@ -4347,9 +4323,9 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
  *
  * A codec is a row of the table below, with its functions. Other rooms ask the row. */
 
-/* Colors of pictures for which neither container nor stream states one. In archives: BT.709 primaries, sRGB curve,
- * BT.601 matrix, full range. Elsewhere what the codecs' standards and FFmpeg assume: limited range, and an unspecified
- * matrix, which counts as BT.601 at any size. */
+/* Colors that neither container nor stream states. In archives: BT.709 primaries, sRGB curve, BT.601 matrix, full
+ * range. Elsewhere as the codecs' standards and FFmpeg assume: limited range, and an unspecified matrix, which counts
+ * as BT.601 at any size. */
 static const bzna_color bzi_color_of_archives = { 1, 13, 5, 1, 1 }, bzi_color_of_codecs = { 2, 2, 2, 0, 1 };
 
 static bzi_span bzi_image_config(const bzna_image *image)
@@ -4402,8 +4378,7 @@ static bzna_status bzi_image_fail_nals(const bzi_image_nals *n, bzna_error *err)
                     n->part ? "picture" : "configuration");
 }
 
-/* H.264, H.265: writes the configuration's parameter sets, then the access unit, each unit after a start code (Annex
- * B). */
+/* H.264, H.265: writes the configuration's parameter sets, then the access unit, as Annex B. */
 static bzna_status bzi_image_annexb(const bzna_image *image, bzi_value *out, bzna_error *err)
 {
     static const uint8_t start[4] = { 0, 0, 0, 1 };
@@ -4443,8 +4418,8 @@ static void bzi_image_key_sets(const bzna_image *image, bzi_value *key)
         }
 }
 
-/* Finds the first slice or frame, and the sequence parameter set or sequence header in force, which is the last one
- * before it. set->data NULL: there is none. */
+/* Finds the first slice or frame, and the last sequence parameter set or header before it. set->data NULL: there is
+ * none. */
 static bzna_status bzi_image_find_set(const bzna_image *image, bzi_span *set, bzi_span *picture, bzna_error *err)
 {
     bzi_image_nals n = bzi_image_nals_make(image);
@@ -4459,7 +4434,7 @@ static bzna_status bzi_image_find_set(const bzna_image *image, bzi_span *set, bz
     return got ? BZNA_OK : BZI_FAIL(err, BZNA_E_DECODE, "the access unit has no picture");
 }
 
-/* H.264, H.265, AV1: reads what is in force, and checks that a decoder can start with the first slice or frame. */
+/* Reads that set, and checks that a decoder can start with the picture. */
 static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
     const int is_av1 = image->codec == BZNA_CODEC_AV1;
@@ -4486,7 +4461,7 @@ static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_
 /* The color of BZNA_CODEC_RAW: full range, and R'G'B' without a matrix. */
 static const bzna_color bzi_color_of_raw = { 1, 13, 0, 1, 1 };
 
-/* Describes a picture that is not coded: its data must be the numbers of all pixels, in order. */
+/* Its data must be the numbers of all pixels, in order. */
 static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
     const bzi_span config = bzi_image_config(image);
@@ -4506,7 +4481,7 @@ static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_
     return BZNA_OK;
 }
 
-/* Sets the planes of a raw picture, which needs no decoder: G, B and R are Y, Cb and Cr. Pre: it was inspected. */
+/* G, B and R are Y, Cb and Cr. Pre: the picture was inspected. */
 static void bzi_image_raw_planes(const bzna_image *image, bzna_picture *picture)
 {
     static const uint32_t place[3] = { 1, 2, 0 };
@@ -4523,8 +4498,8 @@ static void bzi_image_raw_planes(const bzna_image *image, bzna_picture *picture)
 
 /* --- Slices of H.264 --- */
 
-/* Returns 1 if slices of a picture parameter set (7.3.2.2) lie one below the other, are coded without CABAC, and state
- * whether they are deblocked. */
+/* Returns 1 if slices of a picture parameter set (7.3.2.2) lie one below the other, have no CABAC, and state whether
+ * they are deblocked. */
 static int bzi_pps_has_plain_slices(bzi_span nal)
 {
     bzi_bits b = bzi_bits_make(nal, 1);
@@ -4551,9 +4526,9 @@ static int bzi_slice_head(bzi_bits *b, const bzi_format *sps)
     return bzi_bits_ue(b) == 1 && (type == 2 || type == 7) && !b->overrun;
 }
 
-/* Replaces a slice, in place, by one that shows nothing: its head ends with the bits 010, and then each macroblock has
- * 8 bits (mb_type I_16x16_2_0_0, intra_chroma_pred_mode, mb_qp_delta, coefficients 0). Such bytes need no emulation
- * prevention. Returns its size. A slice that would grow stays as it is. */
+/* Replaces a slice, in place, by an empty one: its head ends with the bits 010, and each macroblock has 8 bits (mb_type
+ * I_16x16_2_0_0, intra_chroma_pred_mode, mb_qp_delta, coefficients 0), which need no emulation prevention. Returns its
+ * size. A slice that would grow stays as it is. */
 static uint64_t bzi_slice_empty(uint8_t *nal, uint64_t size, const bzi_format *sps, uint32_t macroblocks)
 {
     const uint32_t empty = 0x27;
@@ -4578,7 +4553,7 @@ typedef struct bzi_slices {
     bzi_span   nal[BZI_LIMIT_SLICES]; /* each slice */
 } bzi_slices;
 
-/* Takes the next unit of a picture. Returns 0 if its slices may need each other, or if all rows are wanted. */
+/* Returns 0 if slices of the picture may need each other, or if all rows are wanted. */
 static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
 {
     const uint32_t kind = bzi_nal_kind(BZNA_CODEC_H264, nal), n = s->count;
@@ -4605,8 +4580,8 @@ static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
            bzi_slice_head(&b, &s->sps);
 }
 
-/* Empties, in place, slices without any of the rows, if no slice of the picture (Annex B) needs another. They become
- * gray. The picture stays complete for a decoder, which notices damage of the other slices as in whole pictures. */
+/* Empties, in place, slices without any of the rows, if no slice of the picture (Annex B) needs another. They are gray
+ * then. A decoder finds the picture complete, and notices damage of other slices as ever. */
 static uint64_t bzi_h264_cut(uint8_t *data, uint64_t size, const uint32_t rows[2])
 {
     bzi_nals nals = bzi_nals_of_unit((bzi_span){ data, size }, 0);
@@ -4708,7 +4683,7 @@ static const bzi_codec *bzi_codec_of_entry(uint32_t type)
  *
  * Codecs by number and by a file's first bytes; kinds of files that are not read; the keys of decoders. */
 
-/* Pictures are inspected by bzi_own_prepare before they are described: bzi_image.is_inspected. */
+/* bzi_own_prepare inspects such pictures: bzi_image.is_inspected. */
 static bzna_status bzi_own_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
     (void)image, (void)format;
@@ -4735,7 +4710,7 @@ static const bzi_codec *bzi_codec_of(const bzna_image *image)
     return still ? still : bzi_codec_find(image->codec);
 }
 
-/* Fails if this build lacks the library that decodes pictures of a codec. */
+/* Fails if this build lacks the library that decodes a codec. */
 static bzna_status bzi_codec_has_library(const bzi_codec *codec, bzna_error *err)
 {
     const int is_jpeg = codec->id == BZNA_CODEC_JPEG;
@@ -4754,17 +4729,17 @@ static bzna_status bzi_codec_inspect(const bzna_image *image, bzi_format *format
     return bzi_error_prefix(err, bzi_codec_of(image)->name);
 }
 
-/* Returns 1 if an image may be decoded. codecs: context_config.codecs. Pixels that are not coded always may. */
+/* codecs: context_config.codecs. Pixels that are not coded are always allowed. */
 static int bzi_codec_is_allowed(uint32_t codecs, const bzna_image *image)
 {
     const uint32_t allow = bzi_codec_of(image)->allow;
     return !codecs || !allow || (codecs & allow);
 }
 
-/* Pre: the codec is known, as it is for every picture that was inspected. */
+/* Pre: the codec is known. */
 BZI_MAYBE_UNUSED static const char *bzi_codec_name(uint32_t id) { return bzi_codec_find(id)->name; }
 
-/* Returns the codec of a file with these first bytes: JPEG, STILL or UNKNOWN. */
+/* Returns JPEG, STILL or UNKNOWN. */
 static uint32_t bzi_codec_recognize(bzi_span head)
 {
     if (bzi_span_begins(head, "\xff\xd8\xff", 3))
@@ -4781,7 +4756,7 @@ static uint32_t bzi_codec_recognize(bzi_span head)
 #define BZI_BY_HEIF ", which is read by a codec of the program's own, examples/formats/heif.c, from the folder or " \
                     "the tar that holds it"
 
-/* Kinds of files that users try, that are not read, and that begin with these bytes. */
+/* Kinds of files that users try and that are not read. */
 static const struct bzi_unread {
     const char *magic;                /* the bytes that tell the kind */
     uint32_t    size, at;             /* how many they are; their offset in the file */
@@ -4814,7 +4789,7 @@ static const struct bzi_unread {
     { "ftypmsf1", 8, 4, "a HEIF image sequence" BZI_BY_HEIF },
 };
 
-/* Returns what a file with these first bytes is, which is of no kind that is read; or NULL. */
+/* Returns what such a file is, or NULL. */
 static const char *bzi_codec_unread(bzi_span head)
 {
     for (size_t i = 0; i < BZI_LENGTH(bzi_unread); i++)
@@ -4828,11 +4803,11 @@ static const char *bzi_codec_unread(bzi_span head)
     return NULL;
 }
 
-/* Returns the name of the picture's codec for messages; for stills that of their kind. Pre: the codec is known. */
+/* Of stills, the name of their kind. Pre: the codec is known. */
 static const char *bzi_image_codec_name(const bzna_image *image) { return bzi_codec_of(image)->name; }
 
-/* Writes the codec and the parameter sets: pictures with the same key can share a decoder. Returns the required size
- * always; writes only what fits. Pre: the codec is known. */
+/* Writes the codec and the parameter sets, as much as fits: pictures with the same key can share a decoder. Returns the
+ * required size. Pre: the codec is known. */
 static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
 {
     const bzi_codec *codec = bzi_codec_of(image);
@@ -4938,7 +4913,7 @@ typedef struct bzi_image {
     bzi_format format;
 } bzi_image;
 
-/* Checks and completes a picture from the caller. `field` names it in messages. */
+/* Checks and completes a caller's picture. `field` names it in messages. */
 static bzna_status bzi_image_take(bzna_image *image, const bzna_image *given, const char *field, bzna_error *err)
 {
     if (!given)
@@ -4983,8 +4958,8 @@ BZI_MAYBE_UNUSED static void bzi_image_set_raw(bzi_image *image, uint32_t width,
     coded->config_size = 2;
 }
 
-/* Returns the container's color, or else the stream's. If colr has no range, the stream's counts; so does its color if
- * it states that the planes are G, B and R, since decoders go by it. */
+/* Returns the container's color, else the stream's. The stream's range counts if colr has none, and its color if it
+ * says that the planes are G, B and R, since decoders go by it. */
 static bzna_color bzi_image_color(const bzi_image *image, const bzi_format *format)
 {
     const bzna_color *stream = &format->color;
@@ -4999,8 +4974,8 @@ static bzna_color bzi_image_color(const bzi_image *image, const bzi_format *form
     return color;
 }
 
-/* Checks the sizes, on which container and stream must agree. alone: the picture states them itself, as one does that
- * is a file of its own; those that are 0 are filled in. */
+/* Checks the sizes, on which container and stream must agree. alone: the picture is a file, which states them itself:
+ * those that are 0 are filled in. */
 static bzna_status bzi_image_fit(bzna_image *image, uint32_t alone, const bzi_format *sps, bzna_error *err)
 {
     const uint32_t width = bzi_format_width(sps), height = bzi_format_height(sps);
@@ -5027,8 +5002,8 @@ static bzna_status bzi_image_fit(bzna_image *image, uint32_t alone, const bzi_fo
     return BZNA_OK;
 }
 
-/* Finds where chroma samples lie. If it is not stated, they are centered as in JPEG if the range is JPEG's, else at the
- * left as in MPEG. Locations 4 and 5 (bottom) count as centered vertically. */
+/* Finds where chroma samples lie: by default centered if the range is JPEG's, else at the left as in MPEG. Those at the
+ * bottom count as centered vertically. */
 static void bzi_picture_chroma(const bzi_format *sps, bzna_picture *picture)
 {
     static const uint8_t shifts[][2] = { { 0, 0 }, { 1, 1 }, { 1, 0 }, { 0, 0 }, { 0, 1 }, { 2, 0 } };
@@ -5043,7 +5018,7 @@ static void bzi_picture_chroma(const bzi_format *sps, bzna_picture *picture)
     picture->chroma_top = location == BZI_CHROMA_TOP_LEFT || location == BZI_CHROMA_TOP;
 }
 
-/* Turns the offset in a codec's error, which counts in the stream, into one in the file. */
+/* Turns a codec's offset, in the stream, into one in the file. */
 static bzna_status bzi_image_fail_at(const bzi_image *image, bzna_error *err)
 {
     err->byte_offset += err->byte_offset == BZNA_NO_OFFSET ? 0 : image->data_offset;
@@ -5106,8 +5081,8 @@ static bzna_image_info bzi_image_info(const bzi_image *image)
     return info;
 }
 
-/* Copies sizes, orientation and color from the stream to the picture, for callers that do not have the stream's format.
- * If the container states the size, a stream that cannot be read is no error here. */
+/* Copies sizes, orientation and color from the stream to the picture. If the container states the size, a stream that
+ * cannot be read is no error here. */
 static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
 {
     const bzi_codec *codec = bzi_codec_find(image->coded.codec);
@@ -5171,10 +5146,10 @@ static bzi_wanted bzi_picture_all(const bzna_picture *picture)
 /* ==== 22. Boxes =====================================================================================================
  * Calls: rooms 2, 9, 13, 16, 19.
  *
- * mp4 by tables: rules state which box is read by which function, and unknown boxes are skipped. Boxes are read in
- * memory, or through a window over a file. A track's tables are only looked at: bzi_track_index reads them. */
+ * Rules state which box is read by which function; unknown boxes are skipped. Boxes are read in memory, or through a
+ * window over a file. Of a track's tables only the beginnings are read: bzi_track_index reads the rest. */
 
-/* A track's sample tables: where they lie, what stands first in them, and after bzi_track_index, all of it. */
+/* A track's sample tables: their places, their first entries and, after bzi_track_index, all entries. */
 typedef struct bzi_table {
     uint64_t *offsets;                /* of each sample, owned by the container; NULL: only the first one is known */
     uint32_t *sizes;                  /* of each sample, bytes; NULL: all have that of the first one */
@@ -5585,8 +5560,8 @@ static const bzi_box_rule *bzi_box_find(uint32_t parent, uint32_t type)
     return NULL;
 }
 
-/* Reads the header of the box at `at`. Returns BZNA_END if less than a header is left, and all of it is zeros:
- * QuickTime ends lists with them. */
+/* Reads the header of the box at `at`. Returns BZNA_END if only zeros are left, fewer than a header has: QuickTime ends
+ * lists with them. */
 static bzna_status bzi_box_next(bzi_movie *movie, uint64_t at, uint64_t end, bzi_box *box)
 {
     const int is_top = movie->depth == 0;
@@ -5656,7 +5631,7 @@ static bzna_status bzi_box_read(bzi_movie *movie, const bzi_box *box, const bzi_
     return movie->err->status;
 }
 
-/* Reads the boxes from at to end that have a rule, and those inside them, depth first. */
+/* Reads the boxes from at to end that have a rule, depth first. */
 BZI_COLD
 static bzna_status bzi_box_list(bzi_movie *movie, uint64_t at, uint64_t end, uint32_t parent)
 {
@@ -5696,8 +5671,8 @@ static bzna_status bzi_box_list(bzi_movie *movie, uint64_t at, uint64_t end, uin
 /* Returns the bytes of sample i. Without an index, i is 0. */
 static uint32_t bzi_table_size(const bzi_table *t, uint64_t i) { return t->sizes ? t->sizes[i] : t->first_size; }
 
-/* Reads a table of `count` big-endian numbers, of `bits` bits each, as numbers of 4 or 8 bytes. They are read to the
- * end of the array, and spread from there. Pre: they lie in the source, and are no wider than those of the array. */
+/* Reads `count` big-endian numbers of `bits` bits each as numbers of 4 or 8 bytes: to the end of the array, from where
+ * they are spread. Pre: they are in the source, and no wider than those of the array. */
 static bzna_status bzi_table_load(const bzi_window *window, uint64_t at, uint64_t count, uint32_t bits, void *array,
                                   uint32_t width, bzna_error *err)
 {
@@ -5735,7 +5710,7 @@ static bzna_status bzi_track_blame(const bzi_track *track, const char *box, bzna
 #define BZI_TRACK_FAIL(err, status, offset, track, box, ...)                                                           \
     (BZI_FAIL_AT(err, status, offset, __VA_ARGS__), bzi_track_blame(track, box, err))
 
-/* Checks the runs of chunks, which have as many samples each, and counts the chunks that the samples lie in. */
+/* Checks the runs of chunks with as many samples each, and counts the chunks in use. */
 static bzna_status bzi_table_check(const bzi_track *track, const uint32_t *runs, uint64_t *used, bzna_error *err)
 {
     const bzi_table *t = &track->table;
@@ -5767,8 +5742,8 @@ static bzna_status bzi_table_check(const bzi_track *track, const uint32_t *runs,
                           t->sample_count);
 }
 
-/* Writes every sample's offset. chunks: the offsets of the chunks that the samples lie in, at the end of the same
- * array, where each is read before it is written over. */
+/* Writes every sample's offset. chunks: the offsets of the chunks in use, at the end of the same array, where each is
+ * read before it is written over. */
 static void bzi_table_expand(const bzi_table *t, const uint64_t *chunks, const uint32_t *run)
 {
     const uint32_t *last = run + 3 * (size_t)(t->run_count - 1);
@@ -5786,8 +5761,8 @@ static void bzi_table_expand(const bzi_table *t, const uint64_t *chunks, const u
     }
 }
 
-/* Reads the places of a track's samples: offsets, 8 bytes each, which `arena` gets, and sizes, 4 bytes, which
- * `sizes` gets. A table has no more entries than fit its box, and samples of one size must fit the file. */
+/* Reads the places of a track's samples: offsets, 8 bytes each, into `arena`, and sizes, 4 bytes, into `sizes`. A table
+ * has no more entries than fit its box, and samples of one size must fit the file. */
 static bzna_status bzi_track_index(const bzi_window *window, bzi_track *track, bzi_arena *arena, bzi_arena *sizes,
                                    bzna_error *err)
 {
@@ -5818,7 +5793,7 @@ static bzna_status bzi_track_index(const bzi_window *window, bzi_track *track, b
     return status;
 }
 
-/* Finds where sample i lies, checked against `limit`, the size of what holds it. Without an index, i is 0. */
+/* Finds sample i. limit: the size of what holds it. Without an index, i is 0. */
 static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limit, uint64_t *offset, uint64_t *size,
                                    bzna_error *err)
 {
@@ -5833,8 +5808,7 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
                        (bzi_llu)limit);
 }
 
-/* The matrices of track and movie turn a track's pictures by quarters, or mirror them. *orientation 0: as the pictures
- * state themselves. */
+/* Joins the matrices of track and movie. *orientation 0: as the pictures state themselves. */
 BZI_COLD
 static bzna_status bzi_track_orientation(const bzi_track *track, const bzi_movie_head *head, uint32_t *orientation,
                                          bzna_error *err)
@@ -5886,7 +5860,7 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
     return BZNA_OK;
 }
 
-/* Describes a track's picture by its access unit, which lies in memory, at offset in the file. */
+/* Describes a track's picture by its access unit, at offset in the file. */
 static bzna_status bzi_track_unit(const bzi_track *track, bzi_span unit, uint64_t offset, bzi_image *image,
                                   bzna_error *err)
 {
@@ -5906,11 +5880,11 @@ static bzna_status bzi_track_unit(const bzi_track *track, bzi_span unit, uint64_
 /* ==== 25. Containers ================================================================================================
  * Calls: rooms 2, 9, 11, 13.
  *
- * A container holds samples: an archive, a plain mp4 video, and others. Its type is a row of operations. An open
- * container is immutable, and any thread may use it. No code outside of rooms 24 to 40 knows its type.
+ * A container holds samples. Its type is a row of operations, which no code outside of rooms 24 to 40 knows. An open
+ * container is immutable, and any thread may use it.
  *
- * An example: a file that begins with "GRAY", and then has pictures of 28 x 28 gray bytes, end to end. This and an
- * entry in bzi_containers is all that it needs (parameters without their types; each function returns BZNA_OK):
+ * An example: a file that begins with "GRAY", and then has pictures of 28 x 28 gray bytes, end to end. It needs this
+ * and an entry in bzi_containers (parameters without their types; each function returns BZNA_OK):
  *
  *   int gray_probe(head) { return head.size >= 4 && !memcmp(head.data, "GRAY", 4); }
  *   bzna_status gray_open(c, config, err) { c->count = (c->source.size - 4) / 784;
@@ -5946,8 +5920,8 @@ static bzi_span bzi_sample_span(const bzi_sample *sample) { return (bzi_span){ s
 
 #define BZI_ABSENT UINT64_MAX
 
-/* Finds one of the `count` parts of a sample, which lie one after the other, and after them the size of each, a
- * uint64_t. BZI_ABSENT: the sample does not have it, and 0 is returned, else 1. */
+/* Finds one of the `count` parts of a sample, which lie end to end, and after them the size of each, a uint64_t.
+ * BZI_ABSENT: the sample does not have it, and 0 is returned. */
 static int bzi_sample_part(const bzi_sample *sample, uint32_t count, uint32_t number, bzi_span *part)
 {
     const uint8_t *sizes = sample->bytes + sample->extent.size - count * sizeof(uint64_t);
@@ -5961,10 +5935,9 @@ static int bzi_sample_part(const bzi_sample *sample, uint32_t count, uint32_t nu
     return size != BZI_ABSENT;
 }
 
-/* Which picture of a sample is wanted: one by name, or the one that the container chooses, which is a thumbnail if
- * there is one, unless `whole` is set. */
+/* Which picture of a sample is wanted. */
 typedef struct bzi_pick {
-    const char *name;                 /* NULL: the container chooses */
+    const char *name;                 /* NULL: the container chooses: a thumbnail if there is one */
     uint32_t    whole;                /* with name NULL: not the thumbnail */
     uint32_t    number;               /* of the field, for containers whose pictures are those of their fields */
     uint32_t    palette;              /* BZNA_PALETTE_INDEX: indices, whatever the container says */
@@ -5996,9 +5969,9 @@ typedef struct bzi_container bzi_container;
 #define BZI_DECLINED 101              /* open: the file is of another type, which begins alike. It is the next row's */
 #define BZI_FETCH    102              /* locate: the bytes lie in no one place. `fetch` gets them */
 
-/* The operations of a type of containers. Their errors name place and byte offset; the caller adds the sample and the
- * file. After a row that declines, the next one that recognizes the file has its turn, and finds `own` as this one left
- * it. Operations from `fetch` on may be NULL. */
+/* The operations of a type of containers. Their errors name place and byte offset; the caller adds sample and file.
+ * After a row that declines, the next one that recognizes the file has its turn, with `own` as this one left it.
+ * Operations from `fetch` on may be NULL. */
 typedef struct bzi_container_ops {
     const char *name;                 /* for messages */
     uint64_t    own_bytes;            /* bytes of bzi_container.own, all zeros before open */
@@ -6006,22 +5979,22 @@ typedef struct bzi_container_ops {
     const char *settings;             /* what bzi_container.settings is, unless open says otherwise */
     /* recognizes a file by its first bytes, at most BZI_PROBE_BYTES. NULL: it is opened by the caller's word only */
     int         (*probe)(bzi_span head);
-    /* sets the members after `source` in bzi_container. Pre: config is checked. May return BZI_DECLINED; BZNA_END, and
-     * make an error, for a file that adds no samples to those of others */
+    /* sets the members after `source` in bzi_container. May return BZI_DECLINED; BZNA_END, with an error, for a file
+     * that adds no samples to those of others */
     bzna_status (*open)(bzi_container *c, const bzna_dataset_config *config, bzna_error *err);
     /* finds a sample's bytes. extent is all zeros before, but for `naming`. May return BZI_FETCH */
     bzna_status (*locate)(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err);
     /* gives a field's value. number: in fields; of any kind but a picture */
     bzna_status (*field)(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                          bzna_error *err);
-    /* describes a picture; its pointers go into the sample's bytes and the container. Without `images`, pick->number is
+    /* describes a picture, with pointers into the sample's bytes and the container. Without `images`, pick->number is
      * the number of its field */
     bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_image *image,
                          bzna_error *err);
     /* adds to a hash what tells its samples from those of other files */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
-    /* gets a sample that does not lie in one place. Gives the required size always, and the whole sample if it fits. A
-     * row that has this asks the user's code: E_CALLBACK costs the sample alone */
+    /* gets a sample that is not in one place: always the required size, and the whole sample if it fits. A row that has
+     * this asks the user's code: E_CALLBACK costs the sample alone */
     bzna_status (*fetch)(const bzi_container *c, uint64_t index, uint8_t *bytes, uint64_t capacity, uint64_t *size,
                          bzna_error *err);
     /* gives the names of a sample's pictures. NULL: they are those of the picture fields */
@@ -6091,8 +6064,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_container_class_name(const bzi_container
     return BZNA_OK;
 }
 
-/* Returns the number of a field that is a picture. Without a name, or with "image" if no picture is called so, that is
- * the first one. BZI_NO_FIELD: there is none. */
+/* Returns the number of a picture field, or BZI_NO_FIELD. Without a name, or with "image" if no picture is called so,
+ * that is the first one. */
 static uint32_t bzi_container_find_picture(const bzi_container *c, const char *name)
 {
     uint32_t first = BZI_NO_FIELD;
@@ -6107,8 +6080,8 @@ static uint32_t bzi_container_find_picture(const bzi_container *c, const char *n
     return !name || !strcmp(name, "image") ? first : BZI_NO_FIELD;
 }
 
-/* Returns the number of a field, or BZI_NO_FIELD if there is none of that name. The field that gives the target is also
- * found as "target". If no field has the name "image", the first field of a picture is found by it. */
+/* Returns the number of a field, or BZI_NO_FIELD. If no field is called so, "target" is the one that gives the target,
+ * and "image" the first picture. */
 static uint32_t bzi_container_find_field(const bzi_container *c, const char *name)
 {
     for (uint32_t i = 0; i < c->field_count; i++)
@@ -6118,14 +6091,14 @@ static uint32_t bzi_container_find_field(const bzi_container *c, const char *nam
            !strcmp(name, "target") ? c->target_field : BZI_NO_FIELD;
 }
 
-/* What tells most files apart are their sizes. */
+/* Sizes tell most files apart. */
 static uint64_t bzi_container_hash(const bzi_container *c, uint64_t hash)
 {
     const uint64_t words[2] = { c->source.size, c->count };
     return bzi_hash(hash, words, sizeof words);
 }
 
-/* Checks that an extent ends before its file does, and finds its size if that is not known. */
+/* Checks that an extent is in its file, and finds its size if that is not known. */
 static bzna_status bzi_extent_fit(bzi_extent *extent, uint64_t file_bytes, bzna_error *err)
 {
     const uint64_t left = file_bytes - bzi_min(extent->offset, file_bytes);
@@ -6141,7 +6114,7 @@ static bzna_status bzi_extent_fit(bzi_extent *extent, uint64_t file_bytes, bzna_
                        (bzi_llu)extent->size, (bzi_llu)extent->offset);
 }
 
-/* Opens the file in which an extent lies, and finds its size if that is not known. */
+/* Opens an extent's file, and finds its size if that is not known. */
 static bzna_status bzi_extent_open(const bzi_container *c, bzi_extent *extent, bzi_source *file, bzna_error *err)
 {
     char path[BZI_LIMIT_PATH_BYTES];
@@ -6156,7 +6129,7 @@ static bzna_status bzi_extent_open(const bzi_container *c, bzi_extent *extent, b
     return err->status;
 }
 
-/* Puts the path of an extent's file before the message, if it has one. */
+/* Puts the path of an extent's file, if it has one, before the message. */
 BZI_COLD
 static bzna_status bzi_extent_blame(const bzi_container *c, const bzi_extent *extent, bzna_error *err)
 {
@@ -6187,12 +6160,12 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 /* ==== 26. Pictures in files ========================================================================================
  * Calls: rooms 2, 7-9, 12, 17-21.
  *
- * A picture that is a file of its own, by itself or among the bytes of a sample: of a kind that the library knows, or
- * of the program's own codecs (context_config.own_codecs), which are asked for what no kind of the library's takes.
- * Their functions run without any lock, and nothing that they say is trusted. */
+ * A picture that is a file, by itself or among the bytes of a sample: of a kind that the library knows, or else of the
+ * program's own codecs (context_config.own_codecs). Their functions run without any lock, and nothing that they say is
+ * trusted. */
 
-/* Checks the caller's codecs and copies them to the host, which closes host->own_codec_count of them. After a failure
- * they are still the caller's. */
+/* Checks the caller's codecs and copies them to the host, which closes them. After a failure they are still the
+ * caller's. */
 BZI_COLD
 static bzna_status bzi_own_open(bzi_host *host, const bzna_own_codecs *given, bzna_error *err)
 {
@@ -6239,7 +6212,7 @@ static bzna_status bzi_own_open(bzi_host *host, const bzna_own_codecs *given, bz
     return BZNA_OK;
 }
 
-/* Returns 1 if the program's own codecs have an extension, which is without its dot. */
+/* extension: without its dot. */
 BZI_MAYBE_UNUSED static int bzi_own_has_extension(const bzi_host *host, const char *extension)
 {
     for (uint32_t i = 0; i < host->own_codec_count; i++)
@@ -6248,7 +6221,7 @@ BZI_MAYBE_UNUSED static int bzi_own_has_extension(const bzi_host *host, const ch
     return 0;
 }
 
-/* Returns the number of the codec, BZNA_CODEC_OWN and more, that takes a file, or UNKNOWN. */
+/* Returns the number of the own codec that takes a file, or UNKNOWN. */
 static uint32_t bzi_own_recognize(const bzi_host *host, bzi_span bytes)
 {
     int32_t takes = 0;
@@ -6311,7 +6284,7 @@ static void bzi_own_end(bzi_own *own)
         bzi_buffer_free(&own->host->memory, &own->copies[i]);
 }
 
-/* Makes an error of what a codec's function returned, and of the message that it may have left. */
+/* said: what a codec's function returned. */
 static bzna_status bzi_own_fail(const bzi_own *own, uint32_t i, const char *function, int32_t said, uint64_t bytes,
                                 bzna_error *err)
 {
@@ -6322,7 +6295,7 @@ static bzna_status bzi_own_fail(const bzi_own *own, uint32_t i, const char *func
     return bzi_error_prefix(err, own->host->own_codecs[i].name);
 }
 
-/* Makes a codec's state for this thread, unless there is one. */
+/* Makes a codec's state for this thread if there is none. */
 static bzna_status bzi_own_begin(bzi_own *own, uint32_t i, bzna_error *err)
 {
     const bzna_codec *c = &own->host->own_codecs[i].c;
@@ -6387,7 +6360,7 @@ static int bzi_span_holds(bzi_span span, const void *data, uint64_t size)
     return at >= begin && at - begin <= span.size && size <= span.size - (at - begin);
 }
 
-/* Checks an unwrapped picture, and copies what does not lie in the wrapper. */
+/* Checks an unwrapped picture, and copies what is not in the wrapper. */
 static bzna_status bzi_own_take_inner(bzi_own *own, bzi_span wrapper, bzna_image *inner, bzna_error *err)
 {
     bzi_buffer *copy = &own->copies[own->copied % BZI_LIMIT_OUTPUTS];
@@ -6435,8 +6408,8 @@ static bzna_status bzi_own_unwrap(bzi_own *own, uint32_t i, bzi_image *image, bz
     return BZNA_OK;
 }
 
-/* Inspects a picture of the program's own codecs, or unwraps it. A still of a kind that is not the library's is theirs,
- * too. Any other picture stays as it is. */
+/* Inspects a picture of the program's own codecs, also a still of a kind that the library lacks, or unwraps it. Any
+ * other picture stays as it is. */
 static bzna_status bzi_own_prepare_one(bzi_own *own, bzi_image *image, bzna_error *err)
 {
     const bzi_span file = bzi_image_data(&image->coded);
@@ -6505,7 +6478,7 @@ static uint32_t bzi_file_codec(const bzi_host *host, bzi_span bytes)
     return own != BZNA_CODEC_UNKNOWN ? own : bzi_codec_recognize(bytes);
 }
 
-/* Describes a picture that is a file, at offset in the one that holds it. Its first bytes tell its kind. */
+/* offset: of the picture in the file that holds it. */
 static bzna_status bzi_file_image(const bzi_host *host, bzi_span bytes, uint64_t offset, bzi_image *image,
                                   bzna_error *err)
 {
@@ -6532,9 +6505,9 @@ static bzna_status bzi_file_image(const bzi_host *host, bzi_span bytes, uint64_t
 /* ==== 27. Containers: mp4 ===========================================================================================
  * Calls: rooms 2, 8-9, 11, 13, 19-20, 22-25.
  *
- * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose first
- * video track every sample is a sync sample: each frame is then a sample. The index is read once, here: 12 bytes for
- * each sample's place, 12 for that of its name, and 8 for its target. A sample's own boxes are read with the sample. */
+ * Opening and indexing of archives, whose samples are small mp4 files, and of plain videos with a video track of sync
+ * samples only: each frame is a sample. The index is read once, here: 12 bytes for each sample's place, 12 for that of
+ * its name, and 8 for its target. A sample's own boxes are read with the sample. */
 
 typedef struct bzi_mp4 {
     bzi_window     moov;              /* through which the movie box is read, while the file is opened */
@@ -6555,7 +6528,7 @@ static const bzi_mp4 *bzi_mp4_of(const bzi_container *c) { return c->own; }
 /* Frees what is needed only while a file is opened. */
 static void bzi_mp4_close(bzi_container *c) { bzi_buffer_free(&c->host->memory, &((bzi_mp4 *)c->own)->moov.bytes); }
 
-/* Recognizes a file that begins with a type of box that files begin with. */
+
 static int bzi_mp4_probe(bzi_span head)
 {
     static const char first[][5] = { "ftyp", "mdat", "moov", "wide", "free", "skip", "styp", "moof" };
@@ -6566,8 +6539,8 @@ static int bzi_mp4_probe(bzi_span head)
     return 0;
 }
 
-/* Walks over the boxes of the file, and then reads the movie box. Bytes at the end that are too few for a box are
- * ignored. Pointers in movie are invalid afterwards. */
+/* Walks over the boxes of the file, and then reads the movie box. Ignores bytes at the end that are too few for a box.
+ * Pointers in movie are invalid afterwards. */
 static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie)
 {
     const uint64_t end = c->source.size;
@@ -6614,8 +6587,7 @@ static bzna_status bzi_mp4_copy(bzi_container *c, uint64_t at, bzi_span *span, b
                   bzi_fail_memory(err, "the bytes of a source");
 }
 
-/* Reads the movie box. bzi_movie has room for all tracks that a file may have; only those in use are kept, without what
- * they point to. */
+/* Reads the movie box. Keeps the tracks in use, without what they point to. */
 static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -6647,7 +6619,7 @@ static bzi_track *bzi_track_find(bzi_track *tracks, uint32_t count, const char *
     return NULL;
 }
 
-/* Returns a track of the whole archive, or its variant for a split: "bzna_input", "bzna_input_train". */
+/* Returns a track, or its variant for a split, like "bzna_input_train". */
 static bzi_track *bzi_mp4_find(const bzi_container *c, const char *name, const char *split)
 {
     char variant[BZNA_NAME_MAX];
@@ -6655,7 +6627,7 @@ static bzi_track *bzi_mp4_find(const bzi_container *c, const char *name, const c
     return bzi_track_find(c->tracks, c->info.track_count, variant);
 }
 
-/* Reads the targets into the array of their offsets; those that lie end to end, as in archives, at once. */
+/* Reads the targets into the array of their offsets; those that are end to end, as in archives, at once. */
 static bzna_status bzi_mp4_read_targets(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -6730,7 +6702,7 @@ static bzna_status bzi_named_next(bzi_named *n, bzna_error *err)
                        "the field has no name or no known kind, or does not fit the box");
 }
 
-/* Reads the names of fields and classes in a box of ours, but no values. inside: these lie in the samples. */
+/* Reads the names of fields and classes in a box of ours. inside: the values are in the samples. */
 static bzna_status bzi_mp4_read_names(bzi_container *c, uint32_t inside, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -6806,7 +6778,7 @@ static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *co
     return bzi_mp4_read_names(c, is_archive, err);
 }
 
-/* Opens an archive: its bzna_input track holds files. If it holds video, the file is a sample of an archive, alone. */
+/* An archive's bzna_input track holds files. If it holds video, the file is a sample of an archive, alone. */
 BZI_COLD
 static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
@@ -6823,7 +6795,7 @@ static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_con
     return bzi_mp4_index(c, config, err);
 }
 
-/* Opens a video. The archive's row has its turn first, and has read the movie, unless the user named the format. */
+/* Unless the user named the format, the archive's row has had its turn, and has read the movie. */
 BZI_COLD
 static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
@@ -6939,8 +6911,8 @@ static bzna_status bzi_mp4_parse(const bzi_sample *sample, bzi_movie *movie, bzn
     return status;
 }
 
-/* Returns the track that is asked for, or without a name, the thumbnail, else the picture, else any other video track.
- * NULL: there is none. */
+/* Returns the track that is asked for; without a name, the thumbnail, else the picture, else any video track. NULL:
+ * there is none. */
 static bzi_track *bzi_mp4_choose(bzi_movie *movie, const bzi_pick *pick)
 {
     static const char *const preferred[] = { "bzna_thumb", "bzna_input", NULL };
@@ -6957,7 +6929,7 @@ static bzi_track *bzi_mp4_choose(bzi_movie *movie, const bzi_pick *pick)
     return NULL;
 }
 
-/* Returns 1 if a sample of an archive is no file of boxes, but a picture by itself, as its first bytes say. */
+/* Returns 1 if a sample of an archive is no file of boxes, but a picture by itself. */
 static int bzi_mp4_is_picture(const bzi_container *c, const bzi_sample *sample)
 {
     const bzi_span bytes = bzi_sample_span(sample);
@@ -6966,8 +6938,8 @@ static int bzi_mp4_is_picture(const bzi_container *c, const bzi_sample *sample)
            (!bzi_mp4_probe(bytes) && bzi_file_codec(c->host, bytes) != BZNA_CODEC_UNKNOWN);
 }
 
-/* Finds a field in a box of ours: in an archive the sample's, else the file's, which is a sample by itself. n->kind
- * becomes 0 if the sample does not have the field. */
+/* Finds a field in a box of ours: in an archive the sample's, else the file's, which is a sample by itself. n->kind 0:
+ * the sample does not have it. */
 static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
                                       bzi_named *n, bzna_error *err)
 {
@@ -6995,7 +6967,7 @@ static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *
     return BZNA_OK;
 }
 
-/* Describes a picture of an archive's sample: the first sample of its track, or a field of the user's. */
+/* A picture is the first sample of a track in an archive's sample, or a field of the user's. */
 static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                          bzi_image *image, bzna_error *err)
 {
@@ -7062,7 +7034,7 @@ static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_samp
     return BZNA_OK;
 }
 
-/* Describes a frame of a video. In tracks that are named bzna_..., colors are those of archives. */
+/* In tracks that are named bzna_..., colors are those of archives. */
 static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                        bzi_image *image, bzna_error *err)
 {
@@ -7086,7 +7058,7 @@ static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample
     return BZNA_OK;
 }
 
-/* Adds what tells files apart: sizes, and the index entries at both ends. */
+/* Adds sizes, and the index entries at both ends. */
 static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_table *t = &bzi_mp4_of(c)->input->table;
@@ -7185,8 +7157,8 @@ static uint32_t bzi_coded_count(const bzi_coded *coded, uint32_t kind)
     return count;
 }
 
-/* Inspects the stream, and finds the parameter sets, of AV1 the sequence header in force. Of H.264 and H.265, none may
- * be missing, and a decoder must be able to start with each slice. */
+/* Inspects the stream, and finds the parameter sets, of AV1 the sequence header in force. H.264 and H.265 must have
+ * all, and a decoder must be able to start with each slice. */
 static bzna_status bzi_coded_gather(bzi_coded *coded, bzna_error *err)
 {
     const bzna_image *image = &coded->image;
@@ -7216,7 +7188,7 @@ static bzna_status bzi_coded_gather(bzi_coded *coded, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Fills in sizes and colors from the stream, and checks what the caller gives against them. */
+/* Fills in sizes and colors from the stream, and checks the caller's against them. */
 static bzna_status bzi_coded_fit(bzi_coded *coded, bzna_error *err)
 {
     bzna_image *image = &coded->image;
@@ -7237,7 +7209,7 @@ static bzna_status bzi_coded_fit(bzi_coded *coded, bzna_error *err)
     return bzi_image_fit(image, coded->codec->is_file, sps, err);
 }
 
-/* Checks a picture from the caller and takes it apart. `field` names it in messages. */
+/* Checks a caller's picture and takes it apart. `field` names it in messages. */
 static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, const char *field, bzna_error *err)
 {
     bzna_image *image = &coded->image;
@@ -7267,8 +7239,7 @@ static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind)
         }
 }
 
-/* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1. Spatial segmentation, parallelism and frame rate are left
- * unspecified. */
+/* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1, without segmentation, parallelism and frame rate. */
 static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
 {
     const bzi_format *sps = &coded->sps;
@@ -7314,8 +7285,7 @@ static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
     bzi_out_bytes(out, payload.data, payload.size);
 }
 
-/* AV1CodecConfigurationRecord, "AV1 Codec ISO Media File Format Binding" 2.3.3. The presentation delay is left
- * unspecified. */
+/* AV1CodecConfigurationRecord, "AV1 Codec ISO Media File Format Binding" 2.3.3, without a presentation delay. */
 static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
 {
     static const uint8_t chroma[4] = { 7, 3, 2, 0 };        /* monochrome, chroma_subsampling_x, _y */
@@ -7329,9 +7299,9 @@ static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
     bzi_out_sequence_header(out, coded->sets[0]);
 }
 
-/* Writes the access unit: of H.264 and H.265 with 4-byte lengths, without parameter sets and units that decoders do
- * not need; of AV1 without delimiters and padding. Each sample of AV1 needs a sequence header before its frame, so one
- * is put there if it is missing. */
+/* Writes the access unit: of H.264 and H.265 with 4-byte lengths, without parameter sets and units that decoders do not
+ * need; of AV1 without delimiters and padding, but with a sequence header before the frame, which each sample needs.
+ * */
 static void bzi_out_unit(bzi_out *out, const bzi_coded *coded)
 {
     const uint32_t is_av1 = coded->image.codec == BZNA_CODEC_AV1;
@@ -7365,8 +7335,7 @@ static void bzi_out_unit(bzi_out *out, const bzi_coded *coded)
     }
 }
 
-/* Writes the sample entry: hvc1, avc1 and av01 with colors, or jpeg, whose pictures have their own. with_clap: adds a
- * clean aperture. */
+/* Writes the sample entry: hvc1, avc1 and av01 with colors, or jpeg, whose pictures have their own. */
 static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 {
     const bzna_image *image = &coded->image;
@@ -7462,15 +7431,15 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t track, uint64_t 
  *
  * The boxes of a track; a whole sample, made by the thread that hands it in; the struct of a writer.
  *
- * Fields lie in a box 'uuid' of the sample's moov, before the tracks: the original reader looks for tracks until the
- * last box that it read was one, and never returns if another box follows them. It has:
+ * A box 'uuid' of the sample's moov has the fields. It precedes the tracks: the original reader looks for tracks until
+ * the last box that it read was one, and never returns if another box follows them. The box has:
  *   version and flags, 0
  *   the number of fields
  *   for each field: its kind and the length of its name (a byte each), the name, the size of the value, the value (of a
  *   picture: a whole file)
  *
- * The index has the same box, with the fields of all samples, without values. After them come the number of classes
- * that have names, where each name begins and the last one ends, and the names end to end. */
+ * The index has the same box, with the fields of all samples, without values. The number of classes that have names
+ * follows, where each name begins and the last one ends, and the names end to end. */
 
 #define BZI_WRITER_TIMESCALE 20u
 
@@ -7499,8 +7468,8 @@ static void bzi_out_mvhd(bzi_out *out, uint64_t duration, uint64_t next_track)
             BZI_WRITER_UPRIGHT, next_track);
 }
 
-/* Writes the sizes or the offsets of a track of the index. The index has a size for each sample even if all are equal,
- * as with the original tools. */
+/* Writes the sizes or the offsets of a track of the index: a size for each sample even if all are equal, as the
+ * original tools do. */
 static void bzi_out_table(bzi_out *out, const bzi_track_desc *t, int offsets)
 {
     const bzi_index *index = t->index;
@@ -7603,7 +7572,7 @@ static bzna_field_value bzi_sample_field(const bzna_writer_sample *sample, uint3
     return value;
 }
 
-/* Checks a field of a sample: its name, its kind, and a value that fits the kind. */
+
 static bzna_status bzi_sample_check_field(const bzi_host *host, const bzna_writer_sample *sample, uint32_t i,
                                           bzna_error *err)
 {
@@ -7639,7 +7608,7 @@ static bzna_status bzi_sample_check_field(const bzi_host *host, const bzna_write
     return wrong ? BZI_MISUSE(err, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
 }
 
-/* Writes the whole small mp4 of one sample: pictures, target and name, and the boxes that say where they lie. */
+/* Writes the small mp4 of one sample. */
 static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
                             const bzi_coded *thumb)
 {
@@ -7806,8 +7775,7 @@ static bzna_status bzi_writer_flush(bzna_writer *writer, uint64_t offset, bzna_e
                           bzi_writer_write(writer, offset, tail->buffer.data, size, err);
 }
 
-/* Waits until all that was written is on the disk, so that it gets there before what is written next, and so that late
- * errors are seen. */
+/* Waits until all is on the disk, so that it gets there before what is written next, and late errors are seen. */
 static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
 {
     const int error = writer->path ? bzi_os_file_sync(&writer->file) : 0;
@@ -7824,9 +7792,9 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
 /* ==== 31. Writer: archives ==========================================================================================
  * Calls: rooms 2, 4, 7-10, 13, 29-30.
  *
- * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
- * order of their indices, so that the file does not depend on timing. The archive's mdat has length 0, which marks it
- * as unfinished, until bzna_writer_finish sets the length. */
+ * A sample waits in the queue until its turn. One thread at a time, the busy one, writes them by index, so that the
+ * file does not depend on timing. The archive's mdat has length 0, which marks it as unfinished, until
+ * bzna_writer_finish sets the length. */
 
 #define BZI_WRITER_MDAT      24u      /* offset of mdat, behind ftyp; its length follows its first 8 bytes */
 
@@ -7931,9 +7899,9 @@ static int bzi_writer_note(bzna_writer *writer, bzi_index_entry entry)
     return bzi_buffer_push(&writer->host->memory, &index->buffer, &index->counts[0], &entry, sizeof entry);
 }
 
-/* Writes the sample whose turn it is. Keeps the first thumbnail's sample entry and compares the others' with it, since
- * the playable track has only one. Frame sizes must agree, too: libavcodec takes a JPEG that is much lower than the
- * entry says for one of two fields. */
+/* Writes the sample whose turn it is. Compares its thumbnail's sample entry with the first one, since the playable
+ * track has only one. Frame sizes must agree, too: libavcodec takes a JPEG that is much lower than the entry says for
+ * one of two fields. */
 static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, bzna_error *err)
 {
     bzi_out *first = &writer->thumb_entry, *names = &writer->name_bytes;
@@ -7956,7 +7924,7 @@ static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, 
 
 /* --- The queue. Under the lock, which bzi_writer_add takes --- */
 
-/* Returns the place in the queue at which a sample with this index is, or would be. Most come in order. */
+/* Returns the place of an index in the queue. Most come in order. */
 static bzi_pending **bzi_queue_find(bzna_writer *writer, uint64_t index)
 {
     bzi_pending *last = writer->queue_last, **at = last && last->index < index ? &last->next : &writer->queue;
@@ -7967,7 +7935,7 @@ static bzi_pending **bzi_queue_find(bzna_writer *writer, uint64_t index)
 
 static uint64_t bzi_pending_bytes(const bzi_pending *p) { return sizeof *p + p->out.buffer.capacity; }
 
-/* Lists the indices below the largest that were not given, as "5, 9 to 12", as many as there is room for. */
+/* Lists the missing indices below the largest, as "5, 9 to 12", as far as there is room. */
 static void bzi_queue_name_missing(const bzna_writer *writer, char text[160])
 {
     uint64_t from = writer->next;
@@ -7992,7 +7960,7 @@ static bzna_status bzi_writer_check(const bzna_writer *writer, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Checks that a sample can be given at this index, which is then p->index. */
+/* Checks that a sample can be given at this index, and sets p->index. */
 static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, bzi_pending *p, bzna_error *err)
 {
     const bzi_pending *same;
@@ -8033,7 +8001,7 @@ static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_writer
     return BZNA_OK;
 }
 
-/* Writes the samples whose turn it is, without holding the lock, unless another thread is busy with that. */
+/* Writes the samples whose turn it is, without the lock, unless another thread does. */
 static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
 {
     bzi_pending *p;
@@ -8129,8 +8097,8 @@ static uint32_t bzi_writer_has_thumbs(const bzna_writer *writer)
     return writer->index.thumbs == writer->index.counts[0] && !writer->thumbs_differ;
 }
 
-/* Adds the outer movie box: the names of fields and classes, the tracks of all samples and of each split, and the
- * playable one, which is the last, as the format asks. */
+/* Adds the outer movie box: the names of fields and classes, the tracks of all samples and of each split, and last, as
+ * the format asks, the playable one. */
 static void bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes)
 {
     const bzi_index *index = &writer->index;
@@ -8166,7 +8134,7 @@ static void bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes)
     bzi_out_end(out);
 }
 
-/* Writes targets, names and movie box, then the length of mdat, which marks the archive as finished. */
+/* Writes targets, names and movie box, then the length of mdat. */
 static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
 {
     bzi_out *out = &writer->tail;
