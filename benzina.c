@@ -360,7 +360,7 @@ static void bzi_fourcc_text(uint32_t type, char text[5])
 /* Returns 1 if text is UTF-8, else 0: neither longer forms than are needed, nor surrogates. */
 static int bzi_text_is_utf8(const char *text)
 {
-    static const uint32_t least[4] = { 0, 0x80, 0x800, 0x10000 };   /* codes that need so many bytes more */
+    static const uint32_t least[4] = { 0, 0x80, 0x800, 0x10000 };  /* codes that need so many bytes more */
     const uint8_t *at = (const uint8_t *)text;
 
     while (*at) {
@@ -732,9 +732,9 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
 
     error = fstat(file->fd, &info) ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
     if (!error && !write && !S_ISREG(info.st_mode))
-        error = ESPIPE;               /* a pipe, a socket or a device */
+        error = ESPIPE;  /* a pipe, a socket or a device */
     if (!error && !write && info.st_size == 0 && pread(file->fd, &byte, 1, 0) == 1)
-        error = EOPNOTSUPP;           /* it states a size of 0 but has bytes, as files in /proc do */
+        error = EOPNOTSUPP;  /* it states a size of 0 but has bytes, as files in /proc do */
     if (error) {
         close(file->fd);
         return error;
@@ -1111,7 +1111,7 @@ static wchar_t *bzi_windows_path(const char *path, int *error)
     }
 
     if (!wcsncmp(at, L"\\\\?\\", 4) || !wcsncmp(at, L"\\\\.\\", 4)) {
-        prefix = L"";                                       /* it is such a path, or a device */
+        prefix = L"";  /* it is such a path, or a device */
     } else if (!wcsncmp(at, L"\\\\", 2)) {
         prefix = L"\\\\?\\UNC\\";
         at += 2;
@@ -1293,7 +1293,7 @@ static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
     folder->find = FindFirstFileW(wide, &folder->entry);
     folder->is_first = 1;
     if (folder->find == INVALID_HANDLE_VALUE)
-        error = bzi_windows_error();                        /* before free, which may call the system, too */
+        error = bzi_windows_error();  /* before free, which may call the system, too */
     free(wide);
     return error;
 }
@@ -1840,7 +1840,7 @@ static bzna_status bzi_fail_said(bzna_error *err, bzna_status status, int32_t sa
 {
     bzna_error left = *err;
 
-    left.message[sizeof left.message - 1] = 0;              /* the caller's function may have left none */
+    left.message[sizeof left.message - 1] = 0;  /* the caller's function may have left none */
     BZI_FAIL_BY(err, status, status == said ? left.native_code : said, "%s",
                 left.message[0] ? left.message : otherwise);
     err->byte_offset = left.byte_offset < bytes ? left.byte_offset : BZNA_NO_OFFSET;
@@ -1865,7 +1865,7 @@ static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
     const char *end = length > room ? name + (length - room) : name;
 
     while (end > name && ((unsigned char)*end & 0xc0) == 0x80)
-        end++;                                              /* not in the middle of a character */
+        end++;  /* not in the middle of a character */
 
     snprintf(message, sizeof message, "%s%s%s%s", end > name ? "..." : "", end,
              strncmp(err->message, BZI_AT, sizeof BZI_AT - 1) ? ": " : " ", err->message);
@@ -1913,7 +1913,7 @@ typedef struct bzi_host {
     uint64_t      max_sample_bytes;   /* of a sample's coded bytes */
     uint32_t      max_edge_px;        /* of a coded picture's width and height */
     uint32_t      codecs;             /* that may be decoded, as BZNA_ALLOW_...; 0: all */
-    bzi_own_codec *own_codecs;        /* in the order in which they are asked */
+    bzi_own_codec own_codecs[BZI_LIMIT_OWN_CODECS];        /* in the order in which they are asked */
     uint32_t      own_codec_count;
     uint32_t      no_threads;         /* 1: the library starts none */
     uint32_t      log_any_thread;     /* log is called at once, on the thread that has the message */
@@ -1940,7 +1940,6 @@ static void bzi_host_drop(bzi_host *host)
             if (codec->close)
                 BZI_CALLBACK(codec->close(codec->user));
         }
-        bzi_release(&memory, host->own_codecs, BZI_LIMIT_OWN_CODECS, sizeof *host->own_codecs);
         bzi_os_mutex_free(&host->log_mutex);
         bzi_release(&memory, host, 1, sizeof *host);
     }
@@ -2017,7 +2016,6 @@ static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char 
 }
 
 /* Hands queued messages to the user's function. Pre: this is the caller's thread, and it holds no lock. */
-BZI_COLD
 static void bzi_log_deliver(bzi_host *host)
 {
     bzi_log_entry entry;
@@ -2051,7 +2049,6 @@ static void bzi_log_deliver(bzi_host *host)
 typedef struct bzi_crew {
     bzna_status (*each)(void *user, uint64_t index, bzna_error *err); /* the work on one thing */
     void            *user;
-    uint64_t         count;           /* things */
     _Atomic uint64_t next;            /* the first index that no thread has taken */
     _Atomic uint64_t failed;          /* the lowest index that has failed so far; count: none has */
     bzi_mutex        mutex;           /* leaf lock over err and over changes of failed */
@@ -2084,7 +2081,7 @@ static BZI_OS_THREAD bzi_crew_run(void *argument)
 static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *user, uint64_t index, bzna_error *err),
                                 void *user, uint64_t count, bzna_error *err)
 {
-    bzi_crew crew = { .each = each, .user = user, .count = count };
+    bzi_crew crew = { .each = each, .user = user };
     bzi_thread threads[BZI_LIMIT_OPEN_THREADS];
     uint64_t wanted = host->no_threads ? 1 : bzi_min(bzi_min(bzi_os_processors(), BZI_LIMIT_OPEN_THREADS), count);
     uint32_t started = 0;
@@ -2672,7 +2669,7 @@ static bzna_status bzi_setting_check_integers(const bzi_setting *s, const void *
         if (value >= least && (most == 0 || value <= most))
             continue;
         switch (s->type) {
-        case BZI_IS_CHOICE: return BZI_MISUSE(err, "%d is not known", (int)words[i]);   /* as -1 */
+        case BZI_IS_CHOICE: return BZI_MISUSE(err, "%d is not known", (int)words[i]);  /* as -1 */
         case BZI_IS_BITS:   return BZI_MISUSE(err, "0x%x has bits that are not known", words[i]);
         case BZI_IS_SWITCH: return BZI_MISUSE(err, "neither 0 nor 1");
         case BZI_IS_FORMAT: return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%u is not supported; 0 to %u are", words[i],
@@ -2731,7 +2728,7 @@ static bzna_status bzi_settings_check(uint32_t of, const void *values, const cha
         char name[160];
 
         if (s->of != of || (is_zero && s->type != BZI_IS_BOTH && (s->preset != 0 || s->type > BZI_IS_BOTH)))
-            continue;                 /* zeros stand for something that is allowed */
+            continue;  /* zeros stand for something that is allowed */
         switch (s->type) {
         case BZI_IS_RESERVED:
             snprintf(name, sizeof name, "%s.%s", where, s->name);
@@ -2760,7 +2757,6 @@ static bzna_status bzi_settings_check(uint32_t of, const void *values, const cha
 }
 
 /* Replaces zeros by what they stand for. Pre: the struct was checked. */
-BZI_COLD
 static void bzi_settings_resolve(uint32_t of, void *values)
 {
     for (size_t i = 0; i < BZI_LENGTH(bzi_settings); i++) {
@@ -3129,7 +3125,7 @@ static bzi_nals bzi_nals_of_config(bzi_span config, uint32_t codec)
     bzi_nals n = { .c = bzi_cursor_of(config), .length_size = 2, .count_size = is_hvcc ? 2 : 1 };
 
     bzi_cursor_take(&n.c, is_hvcc ? 22 : 5);
-    n.lists = is_hvcc ? bzi_cursor_u8(&n.c) : 2;            /* avcC: sequence parameter sets, picture parameter sets */
+    n.lists = is_hvcc ? bzi_cursor_u8(&n.c) : 2;  /* avcC: sequence parameter sets, picture parameter sets */
     return n;
 }
 
@@ -3161,7 +3157,7 @@ static int bzi_nals_next_annexb(bzi_cursor *c, bzi_span *nal)
     for (;;) {
         bzi_annexb_find(all, c->pos, &begin);
         c->pos = end = bzi_annexb_find(all, begin, &after);
-        while (end > begin && all.data[end - 1] == 0)       /* trailing zeros and the longer start code's first byte */
+        while (end > begin && all.data[end - 1] == 0)  /* trailing zeros and the longer start code's first byte */
             end--;
         if (begin >= all.size)
             return 0;
@@ -3181,10 +3177,10 @@ static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
         return bzi_nals_next_annexb(c, nal);
 
     do {
-        while (n->count_size && n->left == 0 && n->lists && !c->overrun) {      /* the next list of hvcC or avcC */
+        while (n->count_size && n->left == 0 && n->lists && !c->overrun) {  /* the next list of hvcC or avcC */
             n->lists--;
             if (n->count_size == 2)
-                bzi_cursor_u8(c);                           /* the type stands in each unit, too */
+                bzi_cursor_u8(c);  /* the type stands in each unit, too */
             n->left = (uint32_t)bzi_cursor_number(c, n->count_size);
             if (n->count_size == 1 && n->lists)
                 n->left &= 31;
@@ -3247,12 +3243,12 @@ static void bzi_format_color(bzi_bits *b, bzi_format *format)
 /* E.2.1 of both standards, which agree up to the chroma location. */
 static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
 {
-    if (!bzi_bits_1(b))                                     /* vui_parameters_present_flag */
+    if (!bzi_bits_1(b))  /* vui_parameters_present_flag */
         return;
 
-    if (bzi_bits_1(b) && bzi_bits_u(b, 8) == 255)           /* aspect ratio */
+    if (bzi_bits_1(b) && bzi_bits_u(b, 8) == 255)  /* aspect ratio */
         bzi_bits_u(b, 32);
-    if (bzi_bits_1(b))                                      /* overscan */
+    if (bzi_bits_1(b))  /* overscan */
         bzi_bits_1(b);
     if (bzi_bits_1(b)) {
         bzi_bits_u(b, 3);
@@ -3299,7 +3295,7 @@ static void bzi_sps_h264_scaling_list(bzi_bits *b, int size)
 
     for (int i = 0; i < size && !b->overrun; i++) {
         if (next)
-            next = (last + bzi_bits_se(b) % 256) & 255;     /* a damaged delta may be as large as an int can be */
+            next = (last + bzi_bits_se(b) % 256) & 255;  /* a damaged delta may be as large as an int can be */
         if (next)
             last = next;
     }
@@ -3338,7 +3334,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
         bzi_bits_skip_ue(b, bzi_min32(bzi_bits_ue(b), 256));
     }
 
-    bzi_bits_ue(b);                                         /* reference frames */
+    bzi_bits_ue(b);  /* reference frames */
     bzi_bits_1(b);
 
     sps->width = 16 * bzi_min32(bzi_bits_ue(b), 65535) + 16;
@@ -3353,17 +3349,9 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
         sps->order_bits = order_bits;
     }
 
-    bzi_bits_1(b);                                          /* direct_8x8 */
+    bzi_bits_1(b);  /* direct_8x8 */
     bzi_sps_window(b, sps, 2 - mbs_only);
     bzi_sps_vui(b, sps);
-}
-
-/* H.265 7.3.4: skips the scaling lists. */
-static void bzi_sps_h265_scaling_lists(bzi_bits *b)
-{
-    for (int size = 0; size < 4; size++)
-        for (int matrix = 0; matrix < 6 && !b->overrun; matrix += size == 3 ? 3 : 1)
-            bzi_bits_skip_ue(b, !bzi_bits_1(b) ? 1 : size == 0 ? 16 : size == 1 ? 64 : 65);
 }
 
 /* H.265 7.3.7: skips a reference picture set. counts[i] is NumDeltaPocs of set i. Returns that of this set. */
@@ -3419,13 +3407,15 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     bzi_sps_window(b, sps, 1);
     bzi_sps_depths(b, sps);
     poc_bits = bzi_bits_ue(b) + 4;
-    bzi_bits_skip_ue(b, bzi_bits_1(b) ? 3 * sps->sub_layers : 3);      /* of all sub-layers, or of the highest */
+    bzi_bits_skip_ue(b, bzi_bits_1(b) ? 3 * sps->sub_layers : 3);  /* of all sub-layers, or of the highest */
 
-    bzi_bits_skip_ue(b, 6);                                 /* sizes of blocks */
-    if (bzi_bits_1(b) && bzi_bits_1(b))
-        bzi_sps_h265_scaling_lists(b);
+    bzi_bits_skip_ue(b, 6);  /* sizes of blocks */
+    if (bzi_bits_1(b) && bzi_bits_1(b))                     /* scaling lists, 7.3.4 */
+        for (int size = 0; size < 4; size++)
+            for (int matrix = 0; matrix < 6 && !b->overrun; matrix += size == 3 ? 3 : 1)
+                bzi_bits_skip_ue(b, !bzi_bits_1(b) ? 1 : size == 0 ? 16 : size == 1 ? 64 : 65);
     bzi_bits_u(b, 2);
-    if (bzi_bits_1(b)) {                                    /* PCM */
+    if (bzi_bits_1(b)) {  /* PCM */
         bzi_bits_u(b, 8);
         bzi_bits_skip_ue(b, 2);
         bzi_bits_1(b);
@@ -3435,7 +3425,7 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     b->overrun |= sets > 64;
     for (uint32_t i = 0; i < sets && !b->overrun; i++)
         counts[i] = bzi_sps_h265_reference_set(b, i, counts);
-    references = bzi_bits_1(b) ? bzi_bits_ue(b) : 0;        /* long-term ones */
+    references = bzi_bits_1(b) ? bzi_bits_ue(b) : 0;  /* long-term ones */
     for (uint32_t i = 0; i < references && !b->overrun; i++)
         bzi_bits_u(b, poc_bits + 1);
     bzi_bits_u(b, 2);
@@ -3485,7 +3475,7 @@ static int bzi_obu_next(bzi_cursor *c, uint32_t *type, bzi_span *payload)
 
     header = bzi_cursor_u8(c);
     *type = header >> 3 & 15;
-    bzi_cursor_take(c, header >> 2 & 1);                    /* the extension's byte */
+    bzi_cursor_take(c, header >> 2 & 1);  /* the extension's byte */
     if (header & 2) {
         do {
             if (shift > 49)
@@ -3520,7 +3510,7 @@ static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
 {
     uint32_t model = 0, delay_bits = 0, display, points;
 
-    if (bzi_bits_1(b)) {                                    /* timing */
+    if (bzi_bits_1(b)) {  /* timing */
         bzi_bits_u(b, 64);
         if (bzi_bits_1(b))
             bzi_bits_ue(b);
@@ -3554,7 +3544,7 @@ static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
 /* 5.5.1: skips the tools between the frame size and the color. */
 static void bzi_av1_tools(bzi_bits *b, uint32_t reduced)
 {
-    if (!reduced && bzi_bits_1(b))                          /* frame numbers */
+    if (!reduced && bzi_bits_1(b))  /* frame numbers */
         bzi_bits_u(b, 7);
     bzi_bits_u(b, 3);
     if (!reduced) {
@@ -3581,11 +3571,11 @@ static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
 
     sps->depth_luma = sps->depth_chroma = twelve ? 12 : high ? 10 : 8;
     sps->chroma_format = gray ? 0 : profile == 0 ? 1 : 3;
-    sps->color.present = 1;                                /* because the range is always stated */
+    sps->color.present = 1;  /* because the range is always stated */
     bzi_format_color(b, sps);
 
     if (!gray && sps->color.primaries == 1 && sps->color.transfer == 13 && sps->color.matrix == 0) {
-        sps->color.full_range = 1;                         /* sRGB without a matrix is full range and 4:4:4 */
+        sps->color.full_range = 1;  /* sRGB without a matrix is full range and 4:4:4 */
         sps->chroma_format = 3;
         return;
     }
@@ -3593,7 +3583,7 @@ static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
     sps->color.full_range = (uint8_t)bzi_bits_1(b);
     if (!gray && profile == 2)
         sps->chroma_format = !twelve ? 2 : !bzi_bits_1(b) ? 3 : bzi_bits_1(b) ? 1 : 2;
-    if (sps->chroma_format == 1 && (place = bzi_bits_u(b, 2)) != 0)         /* 6.4.2: 1: left, 2: top left */
+    if (sps->chroma_format == 1 && (place = bzi_bits_u(b, 2)) != 0)  /* 6.4.2: 1: left, 2: top left */
         sps->chroma_location = place == 2 ? BZI_CHROMA_TOP_LEFT : BZI_CHROMA_LEFT;
 }
 
@@ -3644,7 +3634,7 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
         return 0;
     extent = floor((double)size[0] / size[1]);
     middle = (frame - 1.0) / 2 + (double)offset[0] / offset[1];
-    first = floor(middle - (extent - 1) / 2);               /* a half pixel belongs to the pixel before */
+    first = floor(middle - (extent - 1) / 2);  /* a half pixel belongs to the pixel before */
     if (!(extent >= 1) || !(first >= 0) || first + extent > frame)
         return 0;
     *begin = (uint32_t)first;
@@ -3726,7 +3716,7 @@ static uint32_t bzi_exif_orientation(bzi_span data)
     enum { ORIENTATION = 0x0112 };
     /* of a value, by its type; 0: PIL does not know the type */
     static const uint8_t sizes[] = { 0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8 };
-    const uint32_t whole = 1u << 3 | 1u << 4 | 1u << 6 | 1u << 8 | 1u << 9 | 1u << 13 | 1u << 16;     /* such types */
+    const uint32_t whole = 1u << 3 | 1u << 4 | 1u << 6 | 1u << 8 | 1u << 9 | 1u << 13 | 1u << 16;  /* such types */
     bzi_exif exif = { data, 0 };
     const uint64_t directory = bzi_exif_directory(&exif), count = bzi_exif_number(&exif, directory, 2);
     uint64_t taken = 0;
@@ -3831,7 +3821,7 @@ static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
 {
     uint32_t marker = 0, size;
 
-    while (!c->overrun && (marker == 0 || marker == 0xff)) {        /* 0: a byte 0xff of data; 0xff: a fill byte */
+    while (!c->overrun && (marker == 0 || marker == 0xff)) {  /* 0: a byte 0xff of data; 0xff: a fill byte */
         while (marker != 0xff && !c->overrun)
             marker = bzi_cursor_u8(c);
         marker = bzi_cursor_u8(c);
@@ -3839,7 +3829,7 @@ static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
 
     *segment = bzi_cursor_sub(c, 0);
     if ((marker >= BZI_JPEG_RST0 && marker <= BZI_JPEG_EOI) || marker < BZI_JPEG_SOF0)
-        return marker;                                      /* these have no segment */
+        return marker;  /* these have no segment */
 
     size = bzi_cursor_u16(c);
     *segment = bzi_cursor_sub(c, size < 2 ? UINT64_MAX : size - 2);
@@ -4030,7 +4020,7 @@ static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format,
     format->height = j.height;
     format->depth_luma = format->depth_chroma = 8;
     format->profile[0] = j.frame == BZI_JPEG_SOF0 && j.count == 3 && !j.several && !(j.needed & ~j.defined) &&
-                         !j.odd && !is_rgb;                 /* NVDEC may decode it */
+                         !j.odd && !is_rgb;  /* NVDEC may decode it */
 
     format->orientation = bzi_default(bzi_exif_orientation(j.exif), j.xmp_orientation);
     format->chroma_location = BZI_CHROMA_CENTER;
@@ -4132,7 +4122,7 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
             has_palette = 1;
         if (type == bzi_type("IDAT"))
             coded += chunk.size;
-        if (type == bzi_type("eXIf") && !has_exif++)        /* the first one counts */
+        if (type == bzi_type("eXIf") && !has_exif++)  /* the first one counts */
             format->orientation = bzi_exif_orientation((bzi_span){ chunk.data, chunk.size });
     } while (type != bzi_type("IEND"));
 
@@ -4215,7 +4205,7 @@ static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
 static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_of(file), riff, chunk;
-    bzi_span exif = { NULL, 0 }, xmp = { NULL, 0 };         /* the first chunk of each kind counts */
+    bzi_span exif = { NULL, 0 }, xmp = { NULL, 0 };  /* the first chunk of each kind counts */
 
     bzi_cursor_take(&c, 4);
     riff = bzi_cursor_sub(&c, bzi_cursor_le(&c, 4));
@@ -4230,7 +4220,7 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
 
         if (riff.overrun)
             return bzi_still_fail(err, &riff, "a chunk is longer than the file");
-        bzi_cursor_take(&riff, bytes & 1 && bzi_cursor_left(&riff));        /* chunks are padded to even sizes */
+        bzi_cursor_take(&riff, bytes & 1 && bzi_cursor_left(&riff));  /* chunks are padded to even sizes */
 
         if (type == bzi_type("VP8X") && (bzi_cursor_u8(&chunk) & 2))
             return BZI_FAIL(err, BZNA_E_CODEC, "animations are not supported");
@@ -4388,7 +4378,7 @@ static bzna_status bzi_image_annexb(const bzna_image *image, bzi_value *out, bzn
 
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
         if (n.part == 0 && !bzi_kind_is_parameter_set(n.kind))
-            continue;                                       /* x265 puts its banner there, an SEI unit of 2.4 kB */
+            continue;  /* x265 puts its banner there, an SEI unit of 2.4 kB */
         bzi_value_put(out, start, sizeof start);
         bzi_value_put(out, nal.data, nal.size);
     }
@@ -4510,7 +4500,7 @@ static int bzi_pps_has_plain_slices(bzi_span nal)
     bzi_bits_skip_ue(&b, 2);
     bzi_bits_u(&b, 3);
     bzi_bits_skip_ue(&b, 3);
-    return (bzi_bits_u(&b, 3) & 5) == 4 && is_plain && !b.overrun;          /* deblocking control, no redundancy */
+    return (bzi_bits_u(&b, 3) & 5) == 4 && is_plain && !b.overrun;  /* deblocking control, no redundancy */
 }
 
 /* Reads the head of an IDR picture's slice (7.3.3) after first_mb_in_slice. Returns 1 if the slice is intra-coded and
@@ -4518,7 +4508,7 @@ static int bzi_pps_has_plain_slices(bzi_span nal)
 static int bzi_slice_head(bzi_bits *b, const bzi_format *sps)
 {
     const uint32_t type = bzi_bits_ue(b);
-    bzi_bits_ue(b);                                         /* pic_parameter_set_id */
+    bzi_bits_ue(b);  /* pic_parameter_set_id */
     bzi_bits_u(b, sps->frame_num_bits);
     bzi_bits_ue(b);                                         /* idr_pic_id */
     bzi_bits_u(b, sps->order_bits + 2);                     /* and dec_ref_pic_marking */
@@ -4539,7 +4529,7 @@ static uint64_t bzi_slice_empty(uint8_t *nal, uint64_t size, const bzi_format *s
         return size;
     nal[b.byte] = (uint8_t)((nal[b.byte] & 0xff00u >> b.bit) | empty >> b.bit);
     memset(nal + b.byte + 1, (int)((empty << (8 - b.bit) | empty >> b.bit) & 255), macroblocks - 1);
-    nal[b.byte + macroblocks] = (uint8_t)(empty << (8 - b.bit) | 0x80u >> b.bit);        /* rbsp_trailing_bits */
+    nal[b.byte + macroblocks] = (uint8_t)(empty << (8 - b.bit) | 0x80u >> b.bit);  /* rbsp_trailing_bits */
     return b.byte + macroblocks + 1;
 }
 
@@ -4569,7 +4559,7 @@ static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
         return 1;
     }
     if (s->sets != 2 || s->is_past || n == BZI_LIMIT_SLICES || !bzi_nal_starts_stream(BZNA_CODEC_H264, nal) ||
-        !(nal.data[0] & 0x60))                              /* nal_ref_idc */
+        !(nal.data[0] & 0x60))  /* nal_ref_idc */
         return 0;
 
     s->first[n] = bzi_bits_ue(&b);
@@ -4599,7 +4589,7 @@ static uint64_t bzi_h264_cut(uint8_t *data, uint64_t size, const uint32_t rows[2
         const uint32_t first = s.first[i] / width * 16, end = ((s.first[i + 1] - 1) / width + 1) * 16;
         uint64_t length = s.nal[i].size;
         from = (uint64_t)(s.nal[i].data - data);
-        to = i ? to : from - 3;                             /* each with its start code */
+        to = i ? to : from - 3;  /* each with its start code */
         if (end <= rows[0] + top || first >= rows[1] + top)
             length = bzi_slice_empty(data + from, length, &s.sps, s.first[i + 1] - s.first[i]);
         memmove(data + to, data + from - 3, (size_t)length + 3);
@@ -4683,17 +4673,9 @@ static const bzi_codec *bzi_codec_of_entry(uint32_t type)
  *
  * Codecs by number and by a file's first bytes; kinds of files that are not read; the keys of decoders. */
 
-/* bzi_own_prepare inspects such pictures: bzi_image.is_inspected. */
-static bzna_status bzi_own_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
-{
-    (void)image, (void)format;
-    return BZI_FAIL(err, BZNA_E_CODEC, "this call does not take such pictures");
-}
-
-/* The row of all codecs of the program's own. */
+/* The row of all codecs of the program's own, whose pictures bzi_own_prepare inspects: bzi_image.is_inspected. */
 static const bzi_codec bzi_codec_own = { .id = BZNA_CODEC_OWN, .allow = BZNA_ALLOW_OWN, .name = "a codec of your own",
-                                         .inspect = bzi_own_inspect, .stream = bzi_image_bytes, .in_parts = 1,
-                                         .is_file = 1 };
+                                         .stream = bzi_image_bytes, .in_parts = 1, .is_file = 1 };
 
 static const bzi_codec *bzi_codec_find(uint32_t id)
 {
@@ -4724,7 +4706,11 @@ static bzna_status bzi_codec_has_library(const bzi_codec *codec, bzna_error *err
 /* A failure is named after the codec. Pre: the codec is known. */
 static bzna_status bzi_codec_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
-    if (bzi_codec_find(image->codec)->inspect(image, format, err) == BZNA_OK)
+    const bzi_codec *codec = bzi_codec_find(image->codec);
+
+    if (!codec->inspect)
+        BZI_FAIL(err, BZNA_E_CODEC, "this call does not take such pictures");
+    else if (codec->inspect(image, format, err) == BZNA_OK)
         return BZNA_OK;
     return bzi_error_prefix(err, bzi_codec_of(image)->name);
 }
@@ -4756,33 +4742,35 @@ static uint32_t bzi_codec_recognize(bzi_span head)
 #define BZI_BY_HEIF ", which is read by a codec of the program's own, examples/formats/heif.c, from the folder or " \
                     "the tar that holds it"
 
+#define BZI_BEGINS(magic, what) { magic, sizeof magic - 1, 0, what }
+
 /* Kinds of files that users try and that are not read. */
 static const struct bzi_unread {
     const char *magic;                /* the bytes that tell the kind */
     uint32_t    size, at;             /* how many they are; their offset in the file */
     const char *what;                 /* for messages, after "is" */
 } bzi_unread[] = {
-    { "\x1f\x8b", 2, 0, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
-    { "(\xb5/\xfd", 4, 0, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
-    { "\xfd" "7zXZ", 5, 0, "compressed by xz: decompress it (unxz), or read it through a source that does" },
+    BZI_BEGINS("\x1f\x8b", "compressed by gzip: decompress it (gunzip), or read it through a source that does"),
+    BZI_BEGINS("(\xb5/\xfd", "compressed by zstd: decompress it (unzstd), or read it through a source that does"),
+    BZI_BEGINS("\xfd" "7zXZ", "compressed by xz: decompress it (unxz), or read it through a source that does"),
     { "1AY&SY", 6, 4, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
-    { "PK\x03\x04", 4, 0, "a zip file, which is not read: unpack it into a folder" },
-    { "PAR1", 4, 0, "a parquet file" BZI_UNREAD },
-    { "ARROW1", 6, 0, "an Arrow file" BZI_UNREAD },
-    { "\x89HDF\r\n\x1a\n", 8, 0, "an HDF5 file" BZI_UNREAD },
+    BZI_BEGINS("PK\x03\x04", "a zip file, which is not read: unpack it into a folder"),
+    BZI_BEGINS("PAR1", "a parquet file" BZI_UNREAD),
+    BZI_BEGINS("ARROW1", "an Arrow file" BZI_UNREAD),
+    BZI_BEGINS("\x89HDF\r\n\x1a\n", "an HDF5 file" BZI_UNREAD),
     { "\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe", 12, 8, "an LMDB database" BZI_UNREAD },
-    { "\x93NUMPY", 6, 0, "a numpy array (.npy): examples/formats/records.c reads its bytes after the header" },
-    { "\0\0\0\x0cJXL ", 8, 0, "a JPEG XL picture" BZI_BY_CODEC("jxl.c") },
-    { "\xff\x0a", 2, 0, "a JPEG XL picture" BZI_BY_CODEC("jxl.c") },
-    { "\0\0\0\x0cjP  ", 8, 0, "a JPEG 2000 picture" BZI_BY_CODEC("jpeg2000.c") },
-    { "II*\0", 4, 0, "a TIFF picture" BZI_BY_CODEC("tiff.c") },
-    { "MM\0*", 4, 0, "a TIFF picture" BZI_BY_CODEC("tiff.c") },
-    { "GIF8", 4, 0, "a GIF picture" BZI_BY_CODEC("stills.c") },
-    { "\x1a\x45\xdf\xa3", 4, 0, "a video (Matroska, WebM), which is not read" },
+    BZI_BEGINS("\x93NUMPY", "a numpy array (.npy): examples/formats/records.c reads its bytes after the header"),
+    BZI_BEGINS("\0\0\0\x0cJXL ", "a JPEG XL picture" BZI_BY_CODEC("jxl.c")),
+    BZI_BEGINS("\xff\x0a", "a JPEG XL picture" BZI_BY_CODEC("jxl.c")),
+    BZI_BEGINS("\0\0\0\x0cjP  ", "a JPEG 2000 picture" BZI_BY_CODEC("jpeg2000.c")),
+    BZI_BEGINS("II*\0", "a TIFF picture" BZI_BY_CODEC("tiff.c")),
+    BZI_BEGINS("MM\0*", "a TIFF picture" BZI_BY_CODEC("tiff.c")),
+    BZI_BEGINS("GIF8", "a GIF picture" BZI_BY_CODEC("stills.c")),
+    BZI_BEGINS("\x1a\x45\xdf\xa3", "a video (Matroska, WebM), which is not read"),
 #ifdef BENZINA_NO_SHARDS
     { "ustar", 5, 257, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
 #endif
-    { "\n#\xd7\xce", 4, 0, "a RecordIO file (MXNet's), which bzna_formats_open reads: examples/formats/recordio.c" },
+    BZI_BEGINS("\n#\xd7\xce", "a RecordIO file (MXNet's), which bzna_formats_open reads: examples/formats/recordio.c"),
     { "ftypavi", 7, 4, "an AVIF picture" BZI_BY_HEIF },
     { "ftyphe", 6, 4, "a HEIF picture" BZI_BY_HEIF },
     { "ftypmif1", 8, 4, "a HEIF picture" BZI_BY_HEIF },
@@ -5287,7 +5275,7 @@ static void bzi_box_header(bzi_movie *movie, bzi_cursor *c)
     for (int i = 0; i < 9; i++)
         m[i] = (int32_t)bzi_cursor_u32(c);
     matrix->orientation = m[0] || m[1] || m[3] || m[4] ? bzi_orientation_of(m[0], m[1], m[3], m[4], 0x10000) : 1;
-    bzi_cursor_take(c, is_track ? 8 : 0);                   /* width, height */
+    bzi_cursor_take(c, is_track ? 8 : 0);  /* width, height */
 }
 
 static void bzi_box_trak(bzi_movie *movie, bzi_cursor *c)
@@ -5316,7 +5304,7 @@ static void bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c)
 static void bzi_box_stsd(bzi_movie *movie, bzi_cursor *c)
 {
     (void)movie;
-    bzi_cursor_take(c, 8);            /* version, flags, number of entries, which are counted as they come */
+    bzi_cursor_take(c, 8);  /* version, flags, number of entries, which are counted as they come */
 }
 
 /* Reads what all sample entries begin with. Returns 0 for all but the track's first: they are skipped. */
@@ -5337,7 +5325,7 @@ static void bzi_box_mett(bzi_movie *movie, bzi_cursor *c)
 
     if (!bzi_box_entry(movie, c))
         return;
-    while (bzi_cursor_left(c) && bzi_cursor_u8(c))          /* content_encoding */
+    while (bzi_cursor_left(c) && bzi_cursor_u8(c))  /* content_encoding */
         ;
 
     mime = bzi_cursor_rest(c);
@@ -5379,7 +5367,7 @@ static void bzi_box_esds(bzi_movie *movie, bzi_cursor *c)
     const uint32_t is_stream = (bzi_cursor_u32(c), bzi_box_descriptor(c) == STREAM);
     uint32_t flags;
 
-    bzi_cursor_take(c, 2);                                  /* its number */
+    bzi_cursor_take(c, 2);  /* its number */
     flags = is_stream ? bzi_cursor_u8(c) : 0;
     bzi_cursor_take(c, flags & 0x80 ? 2 : 0);               /* the stream on which it depends */
     bzi_cursor_take(c, flags & 0x40 ? bzi_cursor_u8(c) : 0);        /* a URL */
@@ -5387,7 +5375,7 @@ static void bzi_box_esds(bzi_movie *movie, bzi_cursor *c)
 
     if (track->format == bzi_type("mp4v") && bzi_box_descriptor(c) == DECODER && bzi_cursor_u8(c) == JPEG)
         track->format = bzi_type("jpeg");
-    c->overrun = 0;                                         /* it says nothing, then */
+    c->overrun = 0;  /* it says nothing, then */
 }
 
 static void bzi_box_config(bzi_movie *movie, bzi_cursor *c)
@@ -5581,13 +5569,13 @@ static bzna_status bzi_box_next(bzi_movie *movie, uint64_t at, uint64_t end, bzi
         box->header = 16;
         box->size = bzi_be64(bytes + 8);
     }
-    movie->path[movie->depth++] = box->type;                /* so that messages name the box */
+    movie->path[movie->depth++] = box->type;  /* so that messages name the box */
     if (box->size == 0 && box->header == 16 && box->type == bzi_type("mdat"))
         return BZI_BOX_FAIL(movie, BZNA_E_UNFINISHED, at,
                             "its length was never written: the archive was not finished");
 
     if (is_top && box->size == 0 && box->header == 8)
-        box->size = left;                                   /* it goes to the end of the file */
+        box->size = left;  /* it goes to the end of the file */
     if (box->size < box->header)
         return BZI_BOX_FAIL(movie, BZNA_E_BOX, at, "size %llu is smaller than its header", (bzi_llu)box->size);
     if (box->size > left)
@@ -5605,7 +5593,7 @@ static bzna_status bzi_box_next(bzi_movie *movie, uint64_t at, uint64_t end, bzi
 static bzna_status bzi_box_read(bzi_movie *movie, const bzi_box *box, const bzi_box_rule *rule, uint64_t *children)
 {
     const uint64_t at = box->at + box->header, size = box->size - box->header;
-    uint64_t part = size;             /* of it that is read: most entries of tables stay in the file for now */
+    uint64_t part = size;  /* of it that is read: most entries of tables stay in the file for now */
     const uint8_t *bytes = NULL;
     bzi_cursor payload;
 
@@ -5624,7 +5612,6 @@ static bzna_status bzi_box_read(bzi_movie *movie, const bzi_box *box, const bzi_
     payload = bzi_cursor_make(bytes, part, at);
     movie->unread = size - part;
     rule->read(movie, &payload);
-    movie->unread = 0;
     *children = at + (payload.pos == part ? size : payload.pos);
     if (movie->err->status == BZNA_OK && payload.overrun)
         BZI_BOX_FAIL(movie, BZNA_E_BOX, box->at, "its %llu bytes are too few", (bzi_llu)box->size);
@@ -5632,7 +5619,6 @@ static bzna_status bzi_box_read(bzi_movie *movie, const bzi_box *box, const bzi_
 }
 
 /* Reads the boxes from at to end that have a rule, depth first. */
-BZI_COLD
 static bzna_status bzi_box_list(bzi_movie *movie, uint64_t at, uint64_t end, uint32_t parent)
 {
     const bzi_box_rule *rule;
@@ -5726,7 +5712,7 @@ static bzna_status bzi_table_check(const bzi_track *track, const uint32_t *runs,
             return BZI_TRACK_FAIL(err, BZNA_E_BOX, at, track, BZI_STBL "stsc",
                                   "run %u has chunks %u..%u of %u, %u samples each", i, run[0], next - 1,
                                   t->chunk_count, run[1]);
-        if (run[2] > 1 && track->entries > 1)               /* entries that no sample uses are allowed */
+        if (run[2] > 1 && track->entries > 1)  /* entries that no sample uses are allowed */
             return BZI_TRACK_FAIL(err, BZNA_E_UNSUPPORTED, at, track, BZI_STBL "stsc",
                                   "its samples use other entries than the first of %u, which is not supported",
                                   track->entries);
@@ -5756,7 +5742,7 @@ static void bzi_table_expand(const bzi_table *t, const uint64_t *chunks, const u
         for (uint32_t k = 0; k < run[1] && sample < t->sample_count; k++) {
             t->offsets[sample] = offset;
             if (!bzi_add(offset, bzi_table_size(t, sample++), &offset))
-                offset = UINT64_MAX;                        /* the sample itself fails when it is used */
+                offset = UINT64_MAX;  /* the sample itself fails when it is used */
         }
     }
 }
@@ -5787,7 +5773,7 @@ static bzna_status bzi_track_index(const bzi_window *window, bzi_track *track, b
              bzi_table_check(track, runs, &used, err) != BZNA_OK ||
              bzi_table_load(window, t->chunks_at, used, t->chunk_bits, t->offsets + count - used, 8, err) != BZNA_OK)
         status = err->status;
-    else if (used < count)                                  /* else they are in place: a chunk for each sample */
+    else if (used < count)  /* else they are in place: a chunk for each sample */
         bzi_table_expand(t, t->offsets + count - used, runs);
     bzi_arena_free(&scratch);
     return status;
@@ -5809,7 +5795,6 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
 }
 
 /* Joins the matrices of track and movie. *orientation 0: as the pictures state themselves. */
-BZI_COLD
 static bzna_status bzi_track_orientation(const bzi_track *track, const bzi_movie_head *head, uint32_t *orientation,
                                          bzna_error *err)
 {
@@ -5849,7 +5834,7 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
                         "NAL unit lengths of 3 bytes are not allowed");
     if (!track->frame_width || !track->frame_height)
         return BZI_FAIL(err, BZNA_E_BOX, "the frame size is %ux%u", track->frame_width, track->frame_height);
-    if (codec->is_file && !track->has_clap)   /* each picture states its own size; the track's is that of the largest */
+    if (codec->is_file && !track->has_clap)  /* each picture states its own size; the track's is that of the largest */
         coded->frame_width = coded->width = coded->frame_height = coded->height = 0;
 
     memcpy(image->clap, c, sizeof image->clap);
@@ -6143,9 +6128,9 @@ static bzna_status bzi_extent_blame(const bzi_container *c, const bzi_extent *ex
 
     for (char *p = path; *p; p++)
         if ((unsigned char)*p < 32 || *p == 127)
-            *p = '?';                                       /* a message is one line */
+            *p = '?';  /* a message is one line */
     if (strlen(path) >= strlen(c->name) && !strcmp(path + (strlen(path) - strlen(c->name)), c->name))
-        return err->status;                                 /* which the container's name says */
+        return err->status;  /* which the container's name says */
     return path[0] && !strstr(err->message, path) ? bzi_error_prefix(err, path) : err->status;
 }
 
@@ -6166,17 +6151,9 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 
 /* Checks the caller's codecs and copies them to the host, which closes them. After a failure they are still the
  * caller's. */
-BZI_COLD
 static bzna_status bzi_own_open(bzi_host *host, const bzna_own_codecs *given, bzna_error *err)
 {
-    const uint32_t count = (uint32_t)given->count;
-
-    if (!count)
-        return BZNA_OK;
-    if (!(host->own_codecs = bzi_alloc_zero(&host->memory, BZI_LIMIT_OWN_CODECS, sizeof *host->own_codecs)))
-        return bzi_fail_memory(err, "codecs");
-
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < given->count; i++) {
         bzi_own_codec *own = &host->own_codecs[i];
         bzna_codec *c = &own->c;
         const char *fault = NULL;
@@ -6206,9 +6183,9 @@ static bzna_status bzi_own_open(bzi_host *host, const bzna_own_codecs *given, bz
 
         bzi_string_copy(own->name, sizeof own->name, c->name);
         snprintf(own->extensions, sizeof own->extensions, " %s ", c->extensions ? c->extensions : "");
-        c->name = c->extensions = NULL;                     /* the caller's may go */
+        c->name = c->extensions = NULL;  /* the caller's may go */
     }
-    host->own_codec_count = count;
+    host->own_codec_count = (uint32_t)given->count;
     return BZNA_OK;
 }
 
@@ -6403,7 +6380,7 @@ static bzna_status bzi_own_unwrap(bzi_own *own, uint32_t i, bzi_image *image, bz
         return bzi_own_fail(own, i, "unwrap", said, wrapper.size, err);
 
     inner.palette = image->coded.palette;
-    inner.orientation = bzi_default(image->coded.orientation, inner.orientation);   /* as the data set wants it */
+    inner.orientation = bzi_default(image->coded.orientation, inner.orientation);  /* as the data set wants it */
     image->coded = inner;
     return BZNA_OK;
 }
@@ -6535,7 +6512,7 @@ static int bzi_mp4_probe(bzi_span head)
 
     for (size_t i = 0; head.size >= 8 && i < BZI_LENGTH(first); i++)
         if (!memcmp(head.data + 4, first[i], 4))
-            return !bzi_codec_unread(head);                 /* HEIF begins like that, too */
+            return !bzi_codec_unread(head);  /* HEIF begins like that, too */
     return 0;
 }
 
@@ -6567,10 +6544,10 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie)
             status = bzi_box_list(movie, at, at + box.size, BZI_FILE);
     }
 
-    c->info.trailing_bytes = end > at ? end - at : 0;       /* too few for another box */
+    c->info.trailing_bytes = end > at ? end - at : 0;  /* too few for another box */
     if (status >= 0 && !moov.size)
         return BZI_FAIL_AT(movie->err, BZNA_E_TRUNCATED, end, "the file ends without a moov box");
-    if (status >= 0 && !c->source.is_file)                  /* in one piece */
+    if (status >= 0 && !c->source.is_file)  /* in one piece */
         status = bzi_window_view(movie->window, moov.at, moov.size, &bytes, movie->err);
     return status < 0 ? status : bzi_box_list(movie, moov.at, moov.at + moov.size, BZI_FILE);
 }
@@ -6591,7 +6568,7 @@ static bzna_status bzi_mp4_copy(bzi_container *c, uint64_t at, bzi_span *span, b
 static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-    bzi_movie movie;                  /* on the stack: in the heap, thousands of files would leave as many holes */
+    bzi_movie movie;  /* on the stack: in the heap, thousands of files would leave as many holes */
 
     bzi_movie_begin(&movie, err);
     mp4->moov = (bzi_window){ .source = &c->source, .memory = &c->host->memory, .held = c->source.held };
@@ -6760,7 +6737,7 @@ static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *co
         (mp4->filename && bzi_track_index(&mp4->moov, mp4->filename, &c->arena, &c->arena, err) != BZNA_OK) ||
         (mp4->target && bzi_mp4_read_targets(c, err) != BZNA_OK))
         return err->status;
-    bzi_mp4_close(c);                                       /* the window: nothing more is read of the movie box */
+    bzi_mp4_close(c);  /* the window: nothing more is read of the movie box */
 
     c->count = input->table.sample_count;
     if (!BZI_ARENA_ZERO(&c->arena, mp4->fields, mp4->head.names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4))
@@ -6779,7 +6756,6 @@ static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *co
 }
 
 /* An archive's bzna_input track holds files. If it holds video, the file is a sample of an archive, alone. */
-BZI_COLD
 static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -6796,7 +6772,6 @@ static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_con
 }
 
 /* Unless the user named the format, the archive's row has had its turn, and has read the movie. */
-BZI_COLD
 static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -6829,7 +6804,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
         bzi_track_orientation(input, &mp4->head, &mp4->orientation, err) != BZNA_OK ||
         bzi_mp4_index(c, config, err) != BZNA_OK)
         return err->status;
-    c->codec = codec->id;                                   /* known, as the track has samples */
+    c->codec = codec->id;  /* known, as the track has samples */
     return BZNA_OK;
 }
 
@@ -6850,7 +6825,7 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
     const bzi_mp4 *mp4 = c->own;
     int64_t target;
 
-    value->absent = index >= c->target_count;   /* the original tools stop at the first sample without one */
+    value->absent = index >= c->target_count;  /* the original tools stop at the first sample without one */
     if (value->absent)
         return BZNA_OK;
 
@@ -6870,7 +6845,7 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
     const bzi_track *track = bzi_mp4_of(c)->filename;
     const uint8_t *nul = NULL;
     uint64_t offset, size;
-    uint8_t part[256];                /* most names are no longer */
+    uint8_t part[256];  /* most names are no longer */
 
     value->absent = index >= track->table.sample_count;
     if (value->absent)
@@ -6983,10 +6958,10 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
 
     if (bzi_mp4_is_picture(c, sample)) {
         if (pick->name && strcmp(pick->name, "image") && strcmp(pick->name, "bzna_input"))
-            return bzi_container_fail_image(pick->name, err);           /* it has no thumbnail */
+            return bzi_container_fail_image(pick->name, err);  /* it has no thumbnail */
         return bzi_file_image(c->host, bzi_sample_span(sample), e->offset, image, err);
     }
-    if (field) {                      /* its value is a whole file */
+    if (field) {  /* its value is a whole file */
         if (bzi_mp4_find_named(c, sample, field, &n, err) != BZNA_OK)
             return err->status;
         if (!n.kind)
@@ -7252,7 +7227,7 @@ static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
             sps->sub_layers << 3 | sps->nested << 2 | 3,    /* 3: lengths of 4 bytes */
             3);                                             /* arrays */
     for (uint32_t kind = BZI_NAL_VPS; kind <= BZI_NAL_PPS; kind++) {
-        BZI_OUT(out, "BH", 0x80 | (31 + kind), bzi_coded_count(coded, kind));       /* all sets of this type */
+        BZI_OUT(out, "BH", 0x80 | (31 + kind), bzi_coded_count(coded, kind));  /* all sets of this type */
         bzi_out_sets(out, coded, kind);
     }
 }
@@ -7269,7 +7244,7 @@ static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
     bzi_out_sets(out, coded, BZI_NAL_SPS);
     bzi_out_number(out, bzi_coded_count(coded, BZI_NAL_PPS), 1);
     bzi_out_sets(out, coded, BZI_NAL_PPS);
-    if (profile != 66 && profile != 77 && profile != 88)    /* and no sets of SPS extensions */
+    if (profile != 66 && profile != 77 && profile != 88)  /* and no sets of SPS extensions */
         BZI_OUT(out, "3Bx", 0xfc | sps->chroma_format, 0xf8 | (sps->depth_luma - 8), 0xf8 | (sps->depth_chroma - 8));
 }
 
@@ -7278,7 +7253,7 @@ static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
 {
     uint64_t size = payload.size;
 
-    bzi_out_number(out, BZI_OBU_SEQUENCE_HEADER << 3 | 2, 1);       /* 2: it has a size */
+    bzi_out_number(out, BZI_OBU_SEQUENCE_HEADER << 3 | 2, 1);  /* 2: it has a size */
     for (; size > 127; size >>= 7)
         bzi_out_number(out, 128 | (size & 127), 1);
     bzi_out_number(out, size, 1);
@@ -7288,12 +7263,12 @@ static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
 /* AV1CodecConfigurationRecord, "AV1 Codec ISO Media File Format Binding" 2.3.3, without a presentation delay. */
 static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
 {
-    static const uint8_t chroma[4] = { 7, 3, 2, 0 };        /* monochrome, chroma_subsampling_x, _y */
+    static const uint8_t chroma[4] = { 7, 3, 2, 0 };  /* monochrome, chroma_subsampling_x, _y */
     const bzi_format *sps = &coded->sps;
     const uint32_t place = sps->chroma_location == BZI_CHROMA_TOP_LEFT ? 2 : sps->chroma_location > 0;
     const uint32_t depth = sps->depth_luma > 10 ? 3 : sps->depth_luma > 8 ? 2 : 0;
 
-    BZI_OUT(out, "3Bx", 0x81,                               /* marker, version; initial_presentation_delay */
+    BZI_OUT(out, "3Bx", 0x81,  /* marker, version; initial_presentation_delay */
             (uint32_t)sps->profile[0] << 5 | sps->profile[1],
             (uint32_t)sps->profile[2] << 7 | depth << 5 | (uint32_t)chroma[sps->chroma_format] << 2 | place);
     bzi_out_sequence_header(out, coded->sets[0]);
@@ -7316,18 +7291,18 @@ static void bzi_out_unit(bzi_out *out, const bzi_coded *coded)
     }
 
     n = bzi_image_nals_make(&coded->image);
-    n.part = 1;                                             /* those of the config are written elsewhere */
+    n.part = 1;  /* those of the config are written elsewhere */
     for (uint64_t begin = 0; bzi_image_nals_next(&n, &unit) > 0; begin = c->pos) {
         const uint32_t header = bzi_nal_header(n.codec);
 
         if (n.kind == BZI_NAL_DISCARDABLE)
-            continue;                                       /* delimiters, ends, filler */
+            continue;  /* delimiters, ends, filler */
         has_header |= n.kind == BZI_NAL_SPS;
         if (is_av1 && n.kind == BZI_NAL_SLICE && !has_header++)
             bzi_out_sequence_header(out, coded->sets[0]);
         if (is_av1)
             bzi_out_bytes(out, c->data + begin, c->pos - begin);
-        else if (!bzi_kind_is_parameter_set(n.kind) &&      /* nor encoders' banners, user_data_unregistered */
+        else if (!bzi_kind_is_parameter_set(n.kind) &&  /* nor encoders' banners, user_data_unregistered */
                  !(n.kind == BZI_NAL_SEI && unit.size > header && unit.data[header] == 5)) {
             bzi_out_number(out, unit.size, 4);
             bzi_out_bytes(out, unit.data, unit.size);
@@ -7342,7 +7317,7 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
     const bzna_color *color = &image->color;
 
     bzi_out_begin(out, coded->codec->entries[0]);
-    BZI_OUT(out, "6xH16x2H2I4xH32x2H", 1,                   /* data_reference_index */
+    BZI_OUT(out, "6xH16x2H2I4xH32x2H", 1,  /* data_reference_index */
             image->frame_width, image->frame_height,
             72u << 16, 72u << 16,                           /* horizresolution, vertresolution, in dots an inch */
             1,                                              /* frame_count; compressorname */
@@ -7359,7 +7334,7 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
         BZI_OUT(out, "[colr I3HB]", bzi_type("nclx"), color->primaries, color->transfer, color->matrix,
                 color->full_range ? 0x80 : 0);
     }
-    if (with_clap)                                          /* offsets are those of the centers, in halves */
+    if (with_clap)  /* offsets are those of the centers, in halves */
         BZI_OUT(out, "[clap 8I]", image->width, 1, image->height, 1,
                 2 * image->crop_x + image->width - image->frame_width, 2,
                 2 * image->crop_y + image->height - image->frame_height, 2);
@@ -7464,7 +7439,7 @@ typedef struct bzi_track_desc {
 static void bzi_out_mvhd(bzi_out *out, uint64_t duration, uint64_t next_track)
 {
     BZI_OUT(out, "[mvhd I2T I T IH 10x 9I 24x I]", out->version << 24, 0, 0, BZI_WRITER_TIMESCALE, duration,
-            0x10000, 0x100,                                 /* rate, volume */
+            0x10000, 0x100,  /* rate, volume */
             BZI_WRITER_UPRIGHT, next_track);
 }
 
@@ -7500,36 +7475,36 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
 
     BZI_OUT(out, "[trak [tkhd I2T 2I T 16x 9I 2I] [mdia [mdhd I2T I T 2H] [hdlr 3I 12x",
             version | t->flags, 0, 0, t->id, 0, duration, BZI_WRITER_UPRIGHT, width << 16, height << 16,
-            version, 0, 0, BZI_WRITER_TIMESCALE, duration, 0x55c4, 0,       /* language: und */
+            version, 0, 0, BZI_WRITER_TIMESCALE, duration, 0x55c4, 0,  /* language: und */
             0, 0, bzi_type(is_video ? "vide" : "meta"));
     bzi_out_text(out, name);
 
     BZI_OUT(out, is_video ? "] [minf [vmhd I 8x]" : "] [minf [nmhd I]", is_video);
     BZI_OUT(out, "[dinf [dref 2I [url I]]] [stbl [stsd 2I", 0, 1,
-            1,                                              /* flags: in this file */
+            1,  /* flags: in this file */
             0, 1);
     if (t->coded) {
         bzi_out_visual(out, t->coded, 1);
     } else if (t->entry) {
         bzi_out_bytes(out, t->entry->buffer.data, t->entry->size);
     } else {
-        BZI_OUT(out, "[mett 6xH x", 1);                     /* data_reference_index; no content_encoding */
+        BZI_OUT(out, "[mett 6xH x", 1);  /* data_reference_index; no content_encoding */
         bzi_out_text(out, mimes[t->kind]);
         bzi_out_end(out);
     }
 
     BZI_OUT(out, "] [stts 4I] [stsz 3I", 0, 1, t->count, BZI_WRITER_TIMESCALE,
-            0, t->size, t->count);                          /* size 0: each has its own */
+            0, t->size, t->count);  /* size 0: each has its own */
     if (t->index)
         bzi_out_table(out, t, 0);
     BZI_OUT(out, t->count ? "] [stsc 5I]" : "] [stsc 2I]",  /* FFmpeg refuses runs without samples */
-            0, t->count > 0, 1, 1, 1);                      /* chunks of one sample, from the first on */
+            0, t->count > 0, 1, 1, 1);  /* chunks of one sample, from the first on */
     BZI_OUT(out, t->offset_bytes == 8 ? "[co64 2I" : "[stco 2I", 0, t->count);
     if (t->index)
         bzi_out_table(out, t, 1);
     else
         bzi_out_number(out, t->offset, 4);
-    bzi_out_pack(out, "]]]]]", NULL);                       /* from stco to trak */
+    bzi_out_pack(out, "]]]]]", NULL);  /* from stco to trak */
 }
 
 /* --- Samples --- */
@@ -7553,7 +7528,7 @@ static void bzi_out_begin_fields(bzi_out *out, uint32_t count)
 {
     bzi_out_begin(out, "uuid");
     bzi_out_bytes(out, bzi_box_uuid, sizeof bzi_box_uuid);
-    BZI_OUT(out, "2I", 0, count);                           /* version and flags */
+    BZI_OUT(out, "2I", 0, count);  /* version and flags */
 }
 
 static void bzi_out_field(bzi_out *out, uint32_t kind, const char *name, const void *value, uint64_t size)
@@ -7807,7 +7782,7 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
     uint64_t end = 0;
 
     writer->class_count = config->class_count;
-    BZI_OUT(names, "2I", config->class_count, 0);           /* 0: where the first name begins */
+    BZI_OUT(names, "2I", config->class_count, 0);  /* 0: where the first name begins */
     for (uint32_t i = 0; i < config->class_count; i++) {
         const char *name = config->classes[i];
         if (!name || strlen(name) >= BZI_LIMIT_NAME_BYTES)
@@ -7842,7 +7817,7 @@ static bzna_status bzi_writer_open(bzna_writer *writer, const char *path, const 
 
 static void bzi_writer_close(bzna_writer *writer)
 {
-    bzi_os_file_close(&writer->file);                       /* there is none with a sink */
+    bzi_os_file_close(&writer->file);  /* there is none with a sink */
     if (writer->sink.close)
         BZI_CALLBACK(writer->sink.close(writer->sink.user));
     bzi_writer_free(writer);
@@ -7868,7 +7843,7 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
     writer->file.fd = -1;
     writer->queue_limit = config->queue_bytes;
     writer->name_bytes = writer->class_names = writer->thumb_entry = writer->tail = empty;
-    head = &writer->tail;             /* what comes before the samples; mdat has 64 bits for its length */
+    head = &writer->tail;  /* what comes before the samples; mdat has 64 bits for its length */
     BZI_OUT(head, "[ftyp 4I] 2IQ", bzi_type("isom"), 0, bzi_type("bzna"), bzi_type("isom"), 1, bzi_type("mdat"), 0);
     writer->position = head->size;
     head->version = 1;
@@ -7877,7 +7852,7 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
         *out = writer;
         return BZNA_OK;
     }
-    writer->sink.close = NULL;        /* the sink still belongs to the caller */
+    writer->sink.close = NULL;  /* the sink still belongs to the caller */
     bzi_writer_close(writer);
     return err->status;
 }
@@ -8032,7 +8007,7 @@ static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
 static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_t index,
                                     const bzna_writer_sample *sample, int64_t timeout_ns, bzna_error *err)
 {
-    const uint64_t deadline = bzi_os_now_ns() + (uint64_t)(timeout_ns < 0 ? INT64_MAX : timeout_ns);   /* 292 years */
+    const uint64_t deadline = bzi_os_now_ns() + (uint64_t)(timeout_ns < 0 ? INT64_MAX : timeout_ns);  /* 292 years */
     const uint64_t bytes = bzi_pending_bytes(p);
 
     while (bzi_writer_check_index(writer, index, p, err) == BZNA_OK) {
