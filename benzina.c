@@ -16338,7 +16338,7 @@ struct bzna_loader {
 /* ==== 63. Loader: tensors ==========================================================================================
  * Calls: rooms 2, 4, 9, 50.
  *
- * Where things lie in a batch, and how its tensors are described. The loader's lock. */
+ * Where things lie in a batch, and how its tensors are described. */
 
 /* In an output, all slots of the first view come first. */
 static uint64_t bzi_view_at(const bzi_view *view, uint32_t slots, uint32_t slot)
@@ -17979,8 +17979,7 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 /* ==== 71. Readers ===================================================================================================
  * Calls: rooms 2, 8-9, 57, 64-66.
  *
- * Threads that take samples in the planned order, read their bytes, and hand them on. Functions called with the lock
- * held return with it held, even if they wait meanwhile. Here is also the thread for batches that are retiring. */
+ * The thread for batches that are retiring, and memory for what is read. */
 
 /* --- Retiring --- */
 
@@ -18011,8 +18010,6 @@ static int bzi_queues_retire(bzi_queues *queues)
         bzi_queues_break(queues, &err);                     /* GPU work may still read it: never write to it */
     return 1;
 }
-
-/* --- Taking entries --- */
 
 /* --- Memory for what is read --- */
 
@@ -19268,8 +19265,7 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 /* ==== 77. Decode stages: engines, samples ===========================================================================
  * Calls: rooms 2, 4, 7-9, 21, 26, 56-61, 63, 65, 76.
  *
- * The thread of a session takes samples from the pool, and submits their pictures. This room also starts and
- * ends a pool's threads. Its locks are those of the rooms above. */
+ * The thread of a session takes samples from the pool, and submits their pictures. Pools begin and end here. */
 
 #ifndef BENZINA_NO_CUDA
 
@@ -19302,23 +19298,10 @@ static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const b
     return status;
 }
 
-/* Describes an item's picture. One of the program's own codecs is none of NVDEC's. */
-static bzna_status bzi_engine_find(bzi_engine *engine, const bzi_item *item, bzi_image *image,
-                                   bzi_nvdec_picture *coded, bzna_error *err)
-{
-    const bzi_host *host = item->setup->host;
-
-    if (bzi_item_image(item, 0, image, err) != BZNA_OK ||
-        (bzi_own_may_wrap(host, image->coded.codec) && bzi_own_prepare(&engine->own, image, err) != BZNA_OK))
-        return err->status;
-    coded->image = &image->coded;
-    return image->coded.codec >= BZNA_CODEC_OWN ? BZI_FOREIGN :
-           bzi_picture_describe(image, host->max_edge_px, &coded->sps, &coded->picture, err);
-}
-
 /* Brings an item from the pool to the session, or to where its status sends it. */
 static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 {
+    const bzi_host *host = item->setup->host;
     bzna_error *err = item->err, why;
     uint64_t start = bzi_os_now_ns();
     bzi_image image;
@@ -19326,7 +19309,13 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     bzna_status status = item->status;
 
     if (status == BZNA_OK)
-        status = bzi_engine_find(engine, item, &image, &coded, err);
+        status = bzi_item_image(item, 0, &image, err);
+    if (status == BZNA_OK && bzi_own_may_wrap(host, image.coded.codec))
+        status = bzi_own_prepare(&engine->own, &image, err);
+    coded.image = &image.coded;
+    if (status == BZNA_OK)                                  /* NVDEC has none of the program's own codecs */
+        status = image.coded.codec >= BZNA_CODEC_OWN ? BZI_FOREIGN :
+                 bzi_picture_describe(&image, host->max_edge_px, &coded.sps, &coded.picture, err);
     if (status != BZNA_OK && status != BZI_FOREIGN) {
         bzi_engine_fail(engine, item);
         return;
@@ -20136,21 +20125,6 @@ static void bzi_batch_unref(bzna_batch *batch)
     bzi_loader_unref(batch->loader);
 }
 
-/* Takes back a batch that the device did not finish, and ends the loader. Returns the error that every later call
- * returns: this one, or that which ended the loader before. Without the lock. */
-static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
-{
-    bzi_queues *queues = batch->queues;
-
-    bzi_queues_lock(queues);
-    bzi_queues_break(queues, err);
-    *err = queues->poison;
-    batch->owned = 0;
-    bzi_queues_unlock(queues);
-    bzi_batch_unref(batch);
-    return err->status;
-}
-
 static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
     bzi_queues *queues = &loader->queues;
@@ -20177,8 +20151,16 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
 
     stage->wait_before_ns += bzi_os_now_ns() - start;
     bzi_queues_unlock(queues);
-    if (batch && loader->setup.device && bzi_batch_wait_written(batch, err) != BZNA_OK)
-        return bzi_loader_take_back(batch, err);
+    if (batch && loader->setup.device && bzi_batch_wait_written(batch, err) != BZNA_OK) {
+        /* the device did not finish the batch, which ends the loader: every later call returns the same error */
+        bzi_queues_lock(queues);
+        bzi_queues_break(queues, err);
+        *err = queues->poison;
+        batch->owned = 0;
+        bzi_queues_unlock(queues);
+        bzi_batch_unref(batch);
+        return err->status;
+    }
 
     if (batch && batch->real && batch->failed == batch->real)
         bzi_log(batch->setup->host, BZNA_LOG_ERROR, batch->status[0],
