@@ -20125,6 +20125,21 @@ static void bzi_batch_unref(bzna_batch *batch)
     bzi_loader_unref(batch->loader);
 }
 
+/* Takes back a batch that the device did not finish, and ends the loader. Returns the error that every later call
+ * returns: this one, or that which ended the loader before. Without the lock. */
+static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
+{
+    bzi_queues *queues = batch->queues;
+
+    bzi_queues_lock(queues);
+    bzi_queues_break(queues, err);
+    *err = queues->poison;
+    batch->owned = 0;
+    bzi_queues_unlock(queues);
+    bzi_batch_unref(batch);
+    return err->status;
+}
+
 static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
     bzi_queues *queues = &loader->queues;
@@ -20151,16 +20166,8 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
 
     stage->wait_before_ns += bzi_os_now_ns() - start;
     bzi_queues_unlock(queues);
-    if (batch && loader->setup.device && bzi_batch_wait_written(batch, err) != BZNA_OK) {
-        /* the device did not finish the batch, which ends the loader: every later call returns the same error */
-        bzi_queues_lock(queues);
-        bzi_queues_break(queues, err);
-        *err = queues->poison;
-        batch->owned = 0;
-        bzi_queues_unlock(queues);
-        bzi_batch_unref(batch);
-        return err->status;
-    }
+    if (batch && loader->setup.device && bzi_batch_wait_written(batch, err) != BZNA_OK)
+        return bzi_loader_take_back(batch, err);
 
     if (batch && batch->real && batch->failed == batch->real)
         bzi_log(batch->setup->host, BZNA_LOG_ERROR, batch->status[0],
