@@ -20245,34 +20245,6 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t
     return status;
 }
 
-/* Moves a batch on loan to another stream, which waits for the work on the one before. */
-static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
-{
-    bzi_device *device = batch->setup->device;
-    bzna_status status;
-    uint32_t tensors;
-    int owned;
-
-    bzi_queues_lock(batch->queues);
-    owned = bzi_batch_is_owned(batch);
-    tensors = batch->references - batch->owned;
-    bzi_queues_unlock(batch->queues);
-    if (!owned)
-        return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_move: the batch is not on loan");
-    if (tensors && (uintptr_t)stream == BZNA_STREAM_PER_THREAD)
-        return BZI_FAIL(err, BZNA_E_STATE,
-                        "bzna_batch_move: cannot move to BZNA_STREAM_PER_THREAD while %u DLPack tensors are out; "
-                        "their deleters may run on other threads", tensors);
-    if (bzi_device_enter(device, err) != BZNA_OK)
-        return err->status;
-
-    if ((status = bzi_device_record(device, batch->released, batch->stream, err)) == BZNA_OK &&
-        (status = bzi_device_order(device, stream, batch->released, err)) == BZNA_OK)
-        batch->stream = stream;
-    bzi_device_leave(device);
-    return status;
-}
-
 
 /* ==== 82. Positions ==================================================================================================
  * Calls: rooms 2, 9, 26, 56, 64-67, 80.
@@ -20409,37 +20381,6 @@ static uint64_t bzi_setup_pixels(const bzi_setup *setup)
             hash = BZI_HASH_MORE(hash, numbers);
     }
     return bzi_own_hash(setup->host, hash);
-}
-
-enum { BZI_STATE_VERSION = 2 };
-
-static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
-{
-    const bzi_setup *setup = &loader->setup;
-    const uint64_t samples = bzi_setup_samples(setup);
-
-    if (state->version != BZI_STATE_VERSION || state->struct_size != sizeof *state)
-        return BZI_MISUSE(err, "state.version: %u of %u bytes is not known", state->version, state->struct_size);
-    if (state->check && state->check != bzi_loader_state_check(state))
-        return BZI_MISUSE(err, "state.check: the state is damaged");
-    if (state->fingerprint != setup->fingerprint || (state->sample_count != samples && samples))
-        return BZI_MISUSE(err, "state.fingerprint: the state is of another data set, of %llu samples an epoch; this "
-                          "one has %llu%s", (bzi_llu)state->sample_count, (bzi_llu)samples,
-                          state->sample_count == samples ? ", but not the same" : "");
-    if (state->order != setup->config.order.kind)
-        return BZI_MISUSE(err, "state.order: the state is of order %u, the loader has %u", state->order,
-                          setup->config.order.kind);
-    if (state->position > state->sample_count || state->epoch > state->end_epoch)
-        return BZI_MISUSE(err, "state.position: %llu of %llu in epoch %llu is past the end",
-                          (bzi_llu)state->position, (bzi_llu)state->sample_count,
-                          (bzi_llu)state->epoch);
-
-    if (state->pixels != bzi_setup_pixels(setup) && !setup->config.pipeline.restore_any_pixels)
-        return BZI_MISUSE(err, "state.pixels: the state was saved by a run of another size, warp, picture or colors; "
-                          "loader_config.pipeline.restore_any_pixels restores it anyway");
-    return bzi_loader_seek(loader, &state->seed,
-                           &(bzi_place){ state->epoch, state->position, state->sample_count, state->list },
-                           state->end_epoch, err);
 }
 
 
@@ -22189,6 +22130,8 @@ BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna
                                 bzi_loader_end_epoch(&loader->setup.config, epoch), &e));
 }
 
+enum { BZI_STATE_VERSION = 2 };
+
 BZI_COLD
 BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state, size_t struct_size,
                                       bzna_error *err)
@@ -22224,9 +22167,36 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
 BZI_COLD
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
 {
+    const bzi_setup *setup;
+    uint64_t samples;
+
     BZI_API_BEGIN_LOADER(1);
     BZI_API_NEED(state);
-    BZI_API_END(bzi_api_logged(loader->setup.host, bzi_loader_restore(loader, state, &e)));
+
+    setup = &loader->setup;
+    samples = bzi_setup_samples(setup);
+    if (state->version != BZI_STATE_VERSION || state->struct_size != sizeof *state)
+        BZI_API_MISUSE("state.version: %u of %u bytes is not known", state->version, state->struct_size);
+    if (state->check && state->check != bzi_loader_state_check(state))
+        BZI_API_MISUSE("state.check: the state is damaged");
+    if (state->fingerprint != setup->fingerprint || (state->sample_count != samples && samples))
+        BZI_API_MISUSE("state.fingerprint: the state is of another data set, of %llu samples an epoch; this "
+                       "one has %llu%s", (bzi_llu)state->sample_count, (bzi_llu)samples,
+                       state->sample_count == samples ? ", but not the same" : "");
+    if (state->order != setup->config.order.kind)
+        BZI_API_MISUSE("state.order: the state is of order %u, the loader has %u", state->order,
+                       setup->config.order.kind);
+    if (state->position > state->sample_count || state->epoch > state->end_epoch)
+        BZI_API_MISUSE("state.position: %llu of %llu in epoch %llu is past the end",
+                       (bzi_llu)state->position, (bzi_llu)state->sample_count,
+                       (bzi_llu)state->epoch);
+
+    if (state->pixels != bzi_setup_pixels(setup) && !setup->config.pipeline.restore_any_pixels)
+        BZI_API_MISUSE("state.pixels: the state was saved by a run of another size, warp, picture or colors; "
+                       "loader_config.pipeline.restore_any_pixels restores it anyway");
+    BZI_API_END(bzi_api_logged(setup->host, bzi_loader_seek(
+        loader, &state->seed, &(bzi_place){ state->epoch, state->position, state->sample_count, state->list },
+        state->end_epoch, &e)));
 }
 
 BZI_COLD
@@ -22485,6 +22455,11 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
 BZI_COLD
 BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
 {
+    bzi_device *device;
+    bzna_status status;
+    uint32_t tensors;
+    int owned;
+
     BZI_API_BEGIN_WITH(batch);
     BZI_API_NEED_LOADER(batch->loader, 0);
 
@@ -22493,7 +22468,23 @@ BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error
     if (!stream)
         BZI_API_MISUSE(
             "bzna_batch_move: stream is NULL; the default streams are BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD");
-    BZI_API_END(bzi_batch_move(batch, stream, &e));
+    bzi_queues_lock(batch->queues);
+    owned = bzi_batch_is_owned(batch);
+    tensors = batch->references - batch->owned;
+    bzi_queues_unlock(batch->queues);
+    if (!owned)
+        BZI_API_FAIL(BZNA_E_STATE, "bzna_batch_move: the batch is not on loan");
+    if (tensors && (uintptr_t)stream == BZNA_STREAM_PER_THREAD)
+        BZI_API_FAIL(BZNA_E_STATE, "bzna_batch_move: cannot move to BZNA_STREAM_PER_THREAD while %u DLPack tensors are "
+                     "out; their deleters may run on other threads", tensors);
+
+    device = batch->setup->device;
+    BZI_API_TRY(bzi_device_enter(device, &e));
+    if ((status = bzi_device_record(device, batch->released, batch->stream, &e)) == BZNA_OK &&
+        (status = bzi_device_order(device, stream, batch->released, &e)) == BZNA_OK)
+        batch->stream = stream;
+    bzi_device_leave(device);
+    BZI_API_END(status);
 }
 
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
