@@ -15880,11 +15880,9 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * Stop, reset, restore and close let readers and workers finish the sample at hand and keep them from taking another.
  *
  * STREAMS
- * On the device, lanes write slots: the streams of engines and of workers.
- *   - A batch has an event for each lane, recorded after the lane's last write. The consumer's stream waits for it.
- *   - A batch has one event that its release records on the consumer's stream. The retiring thread waits for it.
- *   - Decode streams never wait on consumer streams, nor do engines and workers: a session has few surfaces, and its
- *     stream frees them, so a slow consumer must not hold that up.
+ * On the device, lanes write slots: the streams of engines and of workers. Batches have events for what waits: written
+ * and released. Decode streams never wait on consumer streams, nor do engines and workers: a session has few surfaces,
+ * and its stream frees them, so a slow consumer must not hold that up.
  *
  * bzna_loader_next blocks on the GPU only when
  *   - batches go to the host: until the copy of the batch at hand is complete;
@@ -16128,8 +16126,7 @@ typedef struct bzi_slot_bytes {
     uint32_t   present;               /* 1: the sample has the field */
 } bzi_slot_bytes;
 
-/* The config of a loader, and what follows from it. It does not change once the loader is open, so every thread reads
- * it without a lock. */
+/* It does not change once the loader is open, so every thread reads it without a lock. */
 struct bzi_setup {
     bzna_context      *context;
     bzi_host          *host;
@@ -16212,11 +16209,11 @@ struct bzna_batch {
     bzi_export   exports[BZI_TENSORS_MAX];
     uint64_t     device_data;         /* the library's memory there: the data, or what is copied to the host */
     void        *stream;              /* the consumer's */
-    void       **written;             /* each lane's event, recorded after its last write */
+    void       **written;             /* each lane's event after its last write; the consumer's stream waits for it */
     /* for each lane, 1: nothing waits yet for writes that it has enqueued. Only the lane's own thread uses its flag
      * until the batch is ready */
     uint8_t     *touched;
-    void        *released;            /* event on the consumer's stream, recorded at release */
+    void        *released;            /* event of its release, on the consumer's stream; to retire, it is waited for */
     /* (L) 1: that event is recorded, and nobody has waited for it. On loan, only the thread that drops the last
      * reference sets it, without the lock */
     uint32_t     has_release;
@@ -16256,9 +16253,8 @@ typedef struct bzi_plan {
     bzi_sequence *lists;              /* of epochs; those before done.epoch are over */
 } bzi_plan;
 
-/* What the threads of a loader, the pool's engines and the consumer hand to each other, with the lock for all that they
- * share, (L). An entry is in the list of its state, or in the pool's queue, or in the hands of one thread. A batch that
- * is not on loan is in one list: free_batches, retiring, or the consumer's pending. */
+/* Their lock is (L). An entry is in the list of its state, or in the pool's queue, or in the hands of one thread. A
+ * batch that is not on loan is in one list: free_batches, retiring, or the consumer's pending. */
 struct bzi_queues {
     bzi_mutex mutex;
     bzi_cond  wake[BZI_ROLES];
@@ -16366,7 +16362,7 @@ static uint32_t bzi_setup_find_tensor(const bzi_setup *setup, const char *name)
     return number;
 }
 
-/* By BZNA_DTYPE_..., as DLPack describes them. */
+/* Types of numbers, by BZNA_DTYPE_..., as DLPack describes them. */
 static const struct {
     uint8_t code;                     /* 0 kDLInt, 1 kDLUInt, 2 kDLFloat, 4 kDLBfloat */
     uint8_t bytes;
@@ -16376,7 +16372,7 @@ static const struct {
     [BZNA_DTYPE_UINT64] = { 1, 8 },
 };
 
-/* Adds a tensor with a name of its own. shape: of a slot, without the dimension that counts slots. */
+/* Fails if another tensor has the name. shape: of a slot, without the dimension that counts slots. */
 static bzna_status bzi_setup_add_tensor(bzi_setup *setup, const char *name, uint32_t dtype, const int64_t *shape,
                                         uint32_t dimensions, uint32_t axis, bzna_error *err)
 {
@@ -16660,7 +16656,7 @@ static void bzi_batch_to_loan(bzna_batch *batch)
     batch->queues->plan.done = batch->after;
 }
 
-/* From on loan, or new: GPU work on the consumer's stream may still use its memory, and a thread waits for that. */
+/* From on loan, or new. */
 static void bzi_batch_to_retiring(bzna_batch *batch)
 {
     bzi_batches_add(&batch->queues->retiring, batch, BZI_BATCH_RETIRING);
@@ -16723,7 +16719,8 @@ static int bzi_plan_has_batch(bzi_plan *plan)
     return plan->epoch < plan->end_epoch && bzi_plan_list(plan);
 }
 
-/* Returns 1 if slots can be given to an entry: a batch is open, or planned, free and to be delivered. */
+/* Returns 1 if slots can be given to an entry: of the open batch, or of the next one, if one is free and will be
+ * delivered. */
 static int bzi_plan_can_go_on(bzi_queues *queues)
 {
     return queues->open ||
@@ -18093,8 +18090,6 @@ static bzna_status bzi_reader_reserve(bzi_entry *entry, uint64_t bytes, bzna_err
  * The work of readers on an entry: bytes, targets and fields of its samples, several of them in one read where they lie
  * side by side; retries; handing on. */
 
-/* --- Reading --- */
-
 /* Returns room for the next sample in an entry's memory. Pre: there is enough. */
 static uint8_t *bzi_entry_use(bzi_entry *entry, uint64_t bytes)
 {
@@ -18864,6 +18859,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 /* ==== 75. Decode stages: workers, samples =================================================================== *
  * The work of workers on samples, and on entries of them. */
 
+/* Returns the time since the last call. */
 static uint64_t bzi_worker_time(bzi_worker *worker)
 {
     const uint64_t before = worker->clock;
@@ -20177,7 +20173,7 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     return status;
 }
 
-/* Returns 1 until its owner has released a batch on loan. (L) */
+/* Returns 1 if a batch is on loan, and its owner has not released it. (L) */
 static int bzi_batch_is_owned(const bzna_batch *batch) { return batch->state == BZI_BATCH_ON_LOAN && batch->owned; }
 
 /* Drops a DLPack tensor's reference, but not in a forked child: the batch is the parent's. */
