@@ -16561,8 +16561,8 @@ static uint32_t bzi_queues_run_length(const bzi_queues *queues)
     return (uint32_t)bzi_min(queues->run_most, 1 + bzi_min(BZI_RUN_BYTES / (pace->bytes + 1), BZI_RUN_NS / longer));
 }
 
-/* Returns 1 if enough waits for workers to stop reading ahead. That then stays so until half of it is gone, so that
- * woken readers find much to do. (L) */
+/* Returns 1 if so much waits for workers that no more should be read ahead. That stays so until half of it is gone, so
+ * that woken readers find much to do. (L) */
 static int bzi_queues_is_full(bzi_queues *queues)
 {
     const bzi_entries *full = &queues->entries[BZI_ENTRY_FULL];
@@ -18100,8 +18100,8 @@ static uint8_t *bzi_entry_use(bzi_entry *entry, uint64_t bytes)
     return at;
 }
 
-/* Prefetches what is read of the next sample, or NULL, if it lies in memory: all of it if its fields will be copied,
- * else its beginning, where most records have their target. */
+/* Prefetches what is read of the next sample, if there is one that lies in memory: all of it if its fields will be
+ * copied, else its beginning, where most records have their target. */
 static void bzi_reader_prefetch(const bzi_hand *hand, const bzi_item *next)
 {
     const bzi_container *container = next ? next->container : NULL;
@@ -18922,7 +18922,7 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     worker->before = status == BZNA_OK && item->container->alike ? item->container : NULL;
     worker->before_data = item->data;
 
-    /* Another sample may take the slot, which must not be written by this one after that. */
+    /* Another sample may take the slot: nothing of this one may be written there after that. */
     if (status != BZNA_OK && setup->on_device && setup->pick_count > 1)
         bzi_device_stream_wait(worker->lane.device, worker->lane.stream);
     return status;
