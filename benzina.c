@@ -5623,7 +5623,7 @@ static bzna_status bzi_box_list(bzi_movie *movie, uint64_t at, uint64_t end, uin
 {
     const bzi_box_rule *rule;
     uint64_t children = 0;
-    bzi_box box;
+    bzi_box box = { .at = at };
 
     for (uint32_t n = 0; at < end; n++, at += box.size) {
         bzna_status status;
