@@ -41,17 +41,6 @@ static bzna_status take_config(settings *own, const bzna_formats_config *config,
 
 /* ---- One file ------------------------------------------------------------------------------- */
 
-#define HEAD_BYTES 512u
-
-/* Reads the first bytes of a file. Returns how many: 0 if the file cannot be read. */
-static uint64_t read_head(const data_file *file, uint8_t head[HEAD_BYTES])
-{
-    const uint64_t size = file->size < HEAD_BYTES ? file->size : HEAD_BYTES;
-    bzna_error ignored;
-
-    return bzna_formats_file_read(file, 0, head, size, &ignored) == BZNA_OK ? size : 0;
-}
-
 /* Opens a picture of this folder's codecs as a data set of one sample. */
 static bzna_status open_picture(bzna_context *context, const data_file *file, const char *name,
                                 const bzna_formats_config *c, bzna_dataset **out, bzna_error *err)
@@ -74,9 +63,12 @@ static bzna_status open_file(bzna_context *context, data_file *file, const char 
                              const bzna_formats_config *c, bzna_dataset **out, bzna_error *err)
 {
     const char *const format = c->dataset->format;
-    uint8_t head[HEAD_BYTES];
-    const uint64_t bytes = file ? read_head(file, head) : 0;
+    uint8_t head[512];
+    uint64_t bytes = file && file->size < sizeof head ? file->size : sizeof head;
+    bzna_error ignored;
 
+    if (!file || bzna_formats_file_read(file, 0, head, bytes, &ignored) != BZNA_OK)
+        bytes = 0;
     if (c->records)
         return bzna_formats_open_records(context, file, name, c, out, err);
     if (file && (format ? !strcmp(format, "RecordIO") : bzna_formats_is_recordio(head, bytes)))

@@ -145,25 +145,23 @@ static bzna_status records_unpack(void *user, uint64_t index, uint32_t field, vo
 {
     const records *const own = user;
     const bzna_records *const r = &own->r;
-    const uint8_t *const label = (const uint8_t *)record + r->label_offset;
-    int64_t target;
+    const int is_label = field == RECORDS_LABEL;
+    const uint8_t *const value = (const uint8_t *)record + (is_label ? r->label_offset : r->data_offset);
     (void)index, (void)bytes, (void)err;
 
-    if (field == RECORDS_DATA || r->label_type == BZNA_RECORD_FLOAT32) {
-        const uint64_t count = field == RECORDS_DATA ? own->numbers : 1;
-        place->size = count * sizeof(float);
-        if (place->size <= capacity && field == RECORDS_DATA)
-            put_numbers((const uint8_t *)record + r->data_offset, count, r->data_type, (double)r->scale,
-                        (double)r->bias, buffer);
-        else if (place->size <= capacity)
-            put_numbers(label, count, r->label_type, 1, 0, buffer);
-        return BZNA_OK;
+    if (is_label && r->label_type != BZNA_RECORD_FLOAT32) {
+        const int64_t target = integer_of(value, r->label_type);
+
+        place->size = sizeof target;
+        if (capacity >= sizeof target)
+            memcpy(buffer, &target, sizeof target);
+        return target == BZNA_TARGET_NONE ? BZNA_E_NOT_FOUND : BZNA_OK;
     }
-    place->size = sizeof target;
-    target = integer_of(label, r->label_type);
+    place->size = (is_label ? 1 : own->numbers) * sizeof(float);
     if (place->size <= capacity)
-        memcpy(buffer, &target, sizeof target);
-    return target == BZNA_TARGET_NONE ? BZNA_E_NOT_FOUND : BZNA_OK;
+        put_numbers(value, place->size / sizeof(float), is_label ? r->label_type : r->data_type,
+                    is_label ? 1 : (double)r->scale, is_label ? 0 : (double)r->bias, buffer);
+    return BZNA_OK;
 }
 
 /* Tells files apart by their size and by how the caller describes their records. */
@@ -178,41 +176,32 @@ static uint64_t records_fingerprint(const records *own)
     return bzna_formats_data_hash(BZNA_FORMATS_HASH, words, sizeof words);
 }
 
-/* Says which fields the records have. Returns how many. */
-static uint32_t fields_of(const records *own, bzna_provider_field *fields)
-{
-    const bzna_records *const r = &own->r;
-    const int is_vector = r->label_type == BZNA_RECORD_FLOAT32;
-
-    memset(fields, 0, 2 * sizeof *fields);
-    if (own->is_picture)
-        fields[RECORDS_DATA] = (bzna_provider_field){ .name = "image", .kind = BZNA_FIELD_IMAGE,
-            .codec = BZNA_CODEC_RAW, .width = r->width, .height = r->height, .channels = r->channels,
-            .layout = r->layout, .offset = r->data_offset };
-    else
-        fields[RECORDS_DATA] = (bzna_provider_field){ .name = "data", .kind = BZNA_FIELD_VECTOR };
-    fields[RECORDS_LABEL] = (bzna_provider_field){ .name = is_vector ? "label" : "target",
-                                                   .kind = is_vector ? BZNA_FIELD_VECTOR : BZNA_FIELD_INTEGER };
-    return r->label_type ? 2 : 1;
-}
-
 bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, const char *name,
                                       const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzna_provider_field fields[2];
+    bzna_provider_field fields[] = { { .name = "data", .kind = BZNA_FIELD_VECTOR },
+                                     { .name = "target", .kind = BZNA_FIELD_INTEGER } };
     bzna_provider provider = { .struct_size = sizeof provider, .fields = fields, .unpack = records_unpack,
                                .kind = "records" };
     records *own = bzna_formats_records_make(&provider, sizeof *own, file, &name, err);
+    const bzna_records *r;
 
     if (!own)
         return err->status;
+    r = &own->r;
     if (bzna_formats_data_copy(&own->r, sizeof own->r, config->records, "formats_config.records", err) == BZNA_OK &&
         records_check(own, err) == BZNA_OK && records_count(own, err) == BZNA_OK) {
-        own->records.begin = own->r.header_bytes;
-        own->records.stride = own->r.stride;
+        own->records.begin = r->header_bytes;
+        own->records.stride = r->stride;
         provider.count = own->count;
-        provider.field_count = fields_of(own, fields);
+        provider.field_count = r->label_type ? 2 : 1;
         provider.fingerprint = records_fingerprint(own);
+        if (own->is_picture)
+            fields[RECORDS_DATA] = (bzna_provider_field){ .name = "image", .kind = BZNA_FIELD_IMAGE,
+                .codec = BZNA_CODEC_RAW, .width = r->width, .height = r->height, .channels = r->channels,
+                .layout = r->layout, .offset = r->data_offset };
+        if (r->label_type == BZNA_RECORD_FLOAT32)
+            fields[RECORDS_LABEL] = (bzna_provider_field){ .name = "label", .kind = BZNA_FIELD_VECTOR };
     }
     return bzna_formats_records_open(context, &provider, file, name, config->dataset, out, err);
 }

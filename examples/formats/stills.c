@@ -92,7 +92,7 @@ static bzna_status gif_rewrite(formats_bytes *r, still *s, bzna_error *err)
     uint32_t background, block, colors, own;
 
     if (!head)
-        return bzna_formats_fail(err, BZNA_E_TRUNCATED, "truncated");
+        return still_fail(err, "there is no picture");
     background = head[11];
     if ((colors = gif_palette(r, head[10], palette)) != 0)
         memcpy(around, palette + 3 * background, 3);
@@ -102,8 +102,7 @@ static bzna_status gif_rewrite(formats_bytes *r, still *s, bzna_error *err)
     }
     picture = formats_take(r, 9);                           /* its place on the screen, and flags */
     if (block != 0x2c || !picture)
-        return r->overrun ? bzna_formats_fail(err, BZNA_E_TRUNCATED, "truncated") :
-               still_fail(err, "there is no picture");
+        return still_fail(err, "there is no picture");
     own = gif_palette(r, picture[8], palette);
     if (!colors && !own)
         return still_fail(err, "there is no palette");
@@ -127,7 +126,7 @@ static bzna_status gif_rewrite(formats_bytes *r, still *s, bzna_error *err)
     to[GIF_HEAD - 1] = picture[8] & 0x40;                   /* rows in four passes */
     s->bytes = GIF_HEAD + (uint64_t)(r->at - codes);
     memcpy(to + GIF_HEAD, codes, (size_t)(r->at - codes));
-    return r->overrun ? bzna_formats_fail(err, BZNA_E_TRUNCATED, "truncated") : BZNA_OK;
+    return BZNA_OK;
 }
 
 /* ---- BMP ---- */
@@ -212,7 +211,10 @@ static bzna_status still_begin(still *s, enum AVCodecID id, const void *data, ui
     if (!s->frame || !s->packet || !s->file)
         return bzna_formats_fail(err, BZNA_E_MEMORY, "out of memory");
     if (id == AV_CODEC_ID_GIF) {
-        if ((status = gif_rewrite(&r, s, err)) != BZNA_OK)
+        status = gif_rewrite(&r, s, err);
+        if (r.overrun)
+            status = bzna_formats_fail(err, BZNA_E_TRUNCATED, "truncated");
+        if (status != BZNA_OK)
             err->byte_offset = bytes - r.left;
         return status;
     }

@@ -107,15 +107,6 @@ static bzna_status tiff_fail(tiff_file *f, bzna_status status, const char *why)
     return bzna_formats_fail(f->err, status, why);
 }
 
-/* Says why a picture is not supported, in numbers of the standard. */
-static bzna_status tiff_refuse(tiff_file *f)
-{
-    snprintf(f->err->message, sizeof f->err->message, "photometric interpretation %u with %u samples of %u bits, "
-             "sample format %u%s, is not supported", f->photometric, f->samples, f->bits, f->format,
-             f->has_planes ? ", in planes" : "");
-    return BZNA_E_CODEC;
-}
-
 /* Reads the tags. */
 static bzna_status tiff_tags(tiff_file *f)
 {
@@ -148,8 +139,12 @@ static bzna_status tiff_tags(tiff_file *f)
         !f->bits || (f->bits > 16 && f->bits != 32) ||
         (f->format != SAMPLEFORMAT_UINT && f->format != SAMPLEFORMAT_INT && f->format != SAMPLEFORMAT_VOID) ||
         (f->photometric == PHOTOMETRIC_PALETTE && f->bits > 8) ||
-        (f->photometric == PHOTOMETRIC_SEPARATED && f->bits != 8 && f->bits != 16) || (f->by_libtiff && f->bits != 8))
-        return tiff_refuse(f);
+        (f->photometric == PHOTOMETRIC_SEPARATED && f->bits != 8 && f->bits != 16) || (f->by_libtiff && f->bits != 8)) {
+        snprintf(f->err->message, sizeof f->err->message, "photometric interpretation %u with %u samples of %u bits, "
+                 "sample format %u%s, is not supported", f->photometric, f->samples, f->bits, f->format,
+                 f->has_planes ? ", in planes" : "");
+        return BZNA_E_CODEC;
+    }
     return BZNA_OK;
 }
 
@@ -248,8 +243,6 @@ static uint32_t tiff_sample(const tiff_file *f, const uint8_t *row, uint64_t i)
     return f->photometric == PHOTOMETRIC_SEPARATED && f->bits == 16 ? value >> 8 : value;
 }
 
-static uint32_t tiff_get(const uint8_t *to, int is_deep) { return is_deep ? *(const uint16_t *)(const void *)to : *to; }
-
 /* Writes one sample of some pixels of a row: a color; alpha, by which the colors that stand there are divided; or the K
  * of CMYK, which makes R, G and B of them.
  *   row     what libtiff gave; the first pixel there is x0
@@ -270,7 +263,8 @@ static void tiff_write_row(const tiff_file *f, const bzna_codec_planes *planes, 
             continue;
         }
         for (uint32_t c = 0; c < written; c++) {
-            uint32_t color = tiff_get(to + c * size, is_deep);
+            uint8_t *const place = to + c * size;
+            uint32_t color = is_deep ? *(const uint16_t *)(const void *)place : *place;
 
             if (is_cmyk && s == 3) {
                 const uint32_t light = 255 - value, product = color * light + 128;
@@ -278,7 +272,7 @@ static void tiff_write_row(const tiff_file *f, const bzna_codec_planes *planes, 
             } else {
                 color = value ? (uint32_t)((uint64_t)color * top / value) : 0;
             }
-            formats_put(to + c * size, is_deep, color < top ? color : top);
+            formats_put(place, is_deep, color < top ? color : top);
         }
     }
 }
