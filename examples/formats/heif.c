@@ -773,9 +773,6 @@ static bzna_status heif_inspect(void *state, const void *data, uint64_t bytes, b
     return BZNA_OK;
 }
 
-/* Returns the samples of a plane for so many pixels. */
-static uint64_t heif_samples(uint64_t pixels, uint32_t shift) { return (pixels + (1u << shift) - 1) >> shift; }
-
 /* Copies a tile to its place, clipped at the right and lower edges of the picture. */
 static void heif_put(const bzna_codec_planes *to, const bzna_picture *tile, uint32_t x, uint32_t y)
 {
@@ -784,17 +781,16 @@ static void heif_put(const bzna_codec_planes *to, const bzna_picture *tile, uint
 
     for (uint32_t i = 0; i < 3 && to->plane[i]; i++) {
         const uint32_t shift_x = i ? tile->chroma_shift_x : 0, shift_y = i ? tile->chroma_shift_y : 0;
-        const uint64_t columns = heif_samples(width, shift_x), rows = heif_samples(height, shift_y);
+        const uint64_t columns = ((uint64_t)width + (1u << shift_x) - 1) >> shift_x;
+        const uint64_t rows = ((uint64_t)height + (1u << shift_y) - 1) >> shift_y;
         const uint32_t step = tile->step[i] ? tile->step[i] : to->step;
+        const uint64_t run = step == to->step ? columns : 1;            /* samples that are copied at once */
         uint8_t *dst = formats_row(to, i, y >> shift_y) + (x >> shift_x) * to->step;
         const uint8_t *src = tile->plane[i];
 
         for (uint64_t row = 0; row < rows; row++, dst += to->pitch[i], src += tile->pitch[i])
-            if (step == to->step)
-                memcpy(dst, src, (size_t)(columns * step));
-            else
-                for (uint64_t column = 0; column < columns; column++)
-                    memcpy(dst + column * to->step, src + column * step, to->step);
+            for (uint64_t column = 0; column < columns; column += run)
+                memcpy(dst + column * to->step, src + column * step, (size_t)(run * to->step));
     }
 }
 
