@@ -3766,7 +3766,8 @@ BZI_MAYBE_UNUSED static uint32_t bzi_xmp_orientation(bzi_span xmp)
  * Calls: rooms 2, 9, 13, 16.
  *
  * The header of a JPEG, down to its first scan (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP), for NVDEC and the writer,
- * too. libjpeg-turbo reads it again when it decodes, and judges tables and scans. This room allocates nothing. */
+ * too: only a build without these and without libjpeg-turbo reads no JPEG. libjpeg-turbo reads the header again when it
+ * decodes, and judges tables and scans. This room allocates nothing. */
 
 #define BZI_JPEG_DECODER "libjpeg-turbo"
 #ifndef BENZINA_NO_JPEG
@@ -3787,6 +3788,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_still_fail(bzna_error *err, const bzi_cu
 }
 
 static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
+
+#if !defined(BENZINA_NO_JPEG) || !defined(BENZINA_NO_CUDA) || !defined(BENZINA_NO_WRITER)
 
 enum { BZI_JPEG_SOF0 = 0xc0, BZI_JPEG_SOF2 = 0xc2, BZI_JPEG_DHT = 0xc4, BZI_JPEG_JPG = 0xc8, BZI_JPEG_SOF9 = 0xc9,
        BZI_JPEG_SOF10 = 0xca, BZI_JPEG_DAC = 0xcc, BZI_JPEG_SOF15 = 0xcf, BZI_JPEG_RST0 = 0xd0, BZI_JPEG_EOI = 0xd9,
@@ -4027,6 +4030,17 @@ static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format,
     format->color = (bzna_color){ 1, 13, (uint16_t)(is_rgb ? 0 : 5), 1, 1 };
     return BZNA_OK;
 }
+
+#else
+
+/* Nothing decodes or writes JPEG in this build, which only names it. */
+static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
+{
+    (void)image, (void)format;
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "not read by this build (BENZINA_NO_JPEG)");
+}
+
+#endif
 
 /* --- Codecs --- */
 

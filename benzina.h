@@ -44,7 +44,9 @@
  *                          decoded in software. Data sets of other pictures can still be opened
  *                          and listed
  *     BENZINA_NO_JPEG      no libjpeg-turbo: JPEG is not decoded in software. NVDEC can still
- *                          decode it, and the writer store it
+ *                          decode it, and the writer store it. If CUDA and WRITER are left out,
+ *                          too, the library does not even read JPEG headers: a program can only
+ *                          fetch the bytes of JPEG files
  *     BENZINA_NO_WRITER    no writer of archives
  *     BENZINA_NO_SHARDS    no tar
  *     BENZINA_NO_STILLS    neither PNG nor WebP
