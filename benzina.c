@@ -4016,7 +4016,7 @@ static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format,
     bytes *= (uint64_t)((j.width + 8 * h - 1) / (8 * h)) * ((j.height + 8 * v - 1) / (8 * v));
     if (j.several && bytes > BZI_LIMIT_JPEG_BYTES)
         return BZI_FAIL(err, BZNA_E_LIMIT,
-                        "the coefficients of %ux%u in several scans take %llu bytes, more than %llu", j.width,
+                        "the coefficients of %ux%u in several scans need %llu bytes, more than %llu", j.width,
                         j.height, (bzi_llu)bytes, (bzi_llu)BZI_LIMIT_JPEG_BYTES);
 
     format->width = j.width;
@@ -4723,7 +4723,7 @@ static bzna_status bzi_codec_inspect(const bzna_image *image, bzi_format *format
     const bzi_codec *codec = bzi_codec_find(image->codec);
 
     if (!codec->inspect)
-        BZI_FAIL(err, BZNA_E_CODEC, "this call does not take such pictures");
+        BZI_FAIL(err, BZNA_E_CODEC, "this call does not support such pictures");
     else if (codec->inspect(image, format, err) == BZNA_OK)
         return BZNA_OK;
     return bzi_error_prefix(err, bzi_codec_of(image)->name);
@@ -4999,7 +4999,7 @@ static bzna_status bzi_image_fit(bzna_image *image, uint32_t alone, const bzi_fo
                         height, image->frame_width, image->frame_height);
     if (!bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, width, height))
         return BZI_FAIL(err, alone ? BZNA_E_MISMATCH : BZNA_E_ARGUMENT,
-                        "the picture of %ux%u at %u,%u does not lie in its frame, %ux%u", image->width, image->height,
+                        "the picture of %ux%u at %u,%u is not inside its frame, %ux%u", image->width, image->height,
                         image->crop_x, image->crop_y, width, height);
     return BZNA_OK;
 }
@@ -5854,7 +5854,7 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
     memcpy(image->clap, c, sizeof image->clap);
     if (track->has_clap && (!bzi_clap_side(coded->frame_width, c, c + 4, &coded->crop_x, &coded->width) ||
                             !bzi_clap_side(coded->frame_height, c + 2, c + 6, &coded->crop_y, &coded->height)))
-        return BZI_FAIL(err, BZNA_E_BOX, "clap %d/%d x %d/%d at %d/%d, %d/%d does not lie in the %ux%u frame", c[0],
+        return BZI_FAIL(err, BZNA_E_BOX, "clap %d/%d x %d/%d at %d/%d, %d/%d is not inside the %ux%u frame", c[0],
                         c[1], c[2], c[3], c[4], c[5], c[6], c[7], track->frame_width, track->frame_height);
     return BZNA_OK;
 }
@@ -6729,7 +6729,7 @@ static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, b
     const uint32_t begin = bzi_be32(mp4->head.names.data + at), end = bzi_be32(mp4->head.names.data + at + 4);
     if (begin > end || end > mp4->head.names.size - names_at)
         return BZI_FAIL_IN(err, BZNA_E_BOX, mp4->head.names_at + at, BZI_UUID,
-                           "the name of class %llu does not lie in it", (bzi_llu)target);
+                           "the name of class %llu is not inside it", (bzi_llu)target);
     bzi_value_put(value, mp4->head.names.data + names_at + begin, end - begin);
     return BZNA_OK;
 }
@@ -6813,7 +6813,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
     }
     if (input->has_sync && input->sync_count < input->table.sample_count)
         return BZI_TRACK_FAIL(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, input, BZI_STBL "stss",
-                              "not every frame of the video stands alone");
+                              "not every frame of the video can be decoded alone");
     if (bzi_mp4_copy(c, input->config_at, &input->config, err) != BZNA_OK ||
         bzi_track_orientation(input, &mp4->head, &mp4->orientation, err) != BZNA_OK ||
         bzi_mp4_index(c, config, err) != BZNA_OK)
@@ -9123,7 +9123,7 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_span text, bzna_err
         if (!bzi_span_integer(at, &file.offset) || !bzi_span_integer(bytes, &file.size) || !file.name.size ||
             file.name.size > BZI_LIMIT_PATH_BYTES || file.offset % BZI_TAR_BLOCK ||
             file.offset < end + BZI_TAR_BLOCK || file.offset > file_size || file.size > file_size - file.offset)
-            return bzi_tar_fail_index(b, "not the field, offset, size and name of a member that can lie there", err);
+            return bzi_tar_fail_index(b, "not the field, offset, size and name of a member that can be there", err);
         if (bzi_tar_add(b, &file, err) != BZNA_OK)
             return err->status;
         end = bzi_tar_round(file.offset + file.size);
@@ -9282,7 +9282,7 @@ static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample,
     while (status == BZNA_OK && base + walk.file.offset < offset)
         status = bzi_tar_next(&walk, err);
     if (status == BZNA_OK ? base + walk.file.offset != offset : is_read || status == BZNA_END)
-        status = BZI_FAIL_AT(err, BZNA_E_BOX, offset, "no member of the tar lies here");
+        status = BZI_FAIL_AT(err, BZNA_E_BOX, offset, "no member of the tar is at this byte");
 
     if (status == BZNA_OK)
         bzi_value_put(value, walk.name, bzi_tar_key_size(walk.file.name));
@@ -9733,8 +9733,8 @@ static bzna_status bzi_provider_locate_field(const bzi_container *c, uint64_t in
 
     if (place.file >= own->c.file_count || place.offset > INT64_MAX ||
         (place.size != BZI_TO_END && place.size > INT64_MAX - place.offset))
-        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" lies where no file can have it: %llu bytes at byte %llu of file "
-                        "%llu of %llu", name, (bzi_llu)place.size, (bzi_llu)place.offset, (bzi_llu)place.file,
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" is at a place that no file can have: %llu bytes at byte %llu of "
+                        "file %llu of %llu", name, (bzi_llu)place.size, (bzi_llu)place.offset, (bzi_llu)place.file,
                         (bzi_llu)own->c.file_count);
     extent->offset = place.offset;
     extent->file = own->files ? 0 : place.file + 1;
@@ -9872,7 +9872,7 @@ static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *
             bzi_provider_call(own, BZI_BY_UNPACK, sample, pick->number, &nowhere, &place, err) != BZNA_OK)
             return err->status;
         if (place.data || place.offset > bytes.size || place.size > bytes.size - place.offset)
-            return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" does not lie in the record of %llu bytes", f->name,
+            return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" is not inside the record of %llu bytes", f->name,
                             (bzi_llu)bytes.size);
         bytes = (bzi_span){ bytes.data + place.offset, place.size };
     } else if (own->pictures > 1 && !bzi_sample_part(sample, own->pictures, before, &bytes))
@@ -13343,7 +13343,7 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
         BZNA_OK)
         return err->status;
     if (size > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "the access unit has %llu bytes, more than libavcodec takes",
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the access unit has %llu bytes, more than libavcodec supports",
                         (bzi_llu)size);
 
     packet->data = software->stream.data;
@@ -15280,7 +15280,7 @@ static int CUDAAPI bzi_parser_on_picture(void *user, CUVIDPICPARAMS *parameters)
     else if (parameters->field_pic_flag)
         s->result = BZI_FAIL(s->err, BZNA_E_CODEC, "the picture is interlaced");
     else if (is_av1 && av1->apply_grain)
-        s->result = BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
+        s->result = BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which needs two surfaces");
     else if ((flight->surface = bzi_nvdec_free_surface(s->session->device, flight->decoder)) == BZI_LIMIT_SURFACES)
         s->result = BZNA_AGAIN;
     else {
@@ -17415,7 +17415,7 @@ static bzna_status bzi_setup_list_columns(bzi_setup *setup, const char *list, in
         uint32_t is_vector;
 
         if (bzi_text_take(&rest, ',', &entry) > (rest.size != 0) || entry.size == 0)
-            return BZI_MISUSE(err, "%s: a name is empty; a comma stands only between two names", setting);
+            return BZI_MISUSE(err, "%s: a name is empty; commas are allowed only between two names", setting);
         if (!bzi_column_parse(entry, column))
             return BZI_MISUSE(err, "%s: \"%.*s\" is neither a field's name nor a vector's name and length, as in "
                               "\"box:4\"; commas separate them", setting, (int)bzi_min(entry.size, 40),
@@ -19849,7 +19849,7 @@ static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err
     static const char *const names[BZI_ROLES] = {
         [BZI_ROLE_READ] = "loader_config.read.threads: cannot start reader thread",
         [BZI_ROLE_WORK] = "loader_config.decode.threads: cannot start decoder thread",
-        [BZI_ROLE_RETIRE] = "cannot start the thread that takes batches back, thread"
+        [BZI_ROLE_RETIRE] = "cannot start the thread that reclaims batches, thread"
     };
     const bzi_setup *setup = &loader->setup;
     const bzna_loader_pipeline *pipeline = &setup->config.pipeline;
@@ -21979,7 +21979,7 @@ static bzna_status bzi_api_picture(bzna_picture *p, bzna_error *err)
 
     if (p->frame_width > 65535 || p->frame_height > 65535 ||
         !bzi_rect_is_inside(p->crop_x, p->crop_y, p->width, p->height, p->frame_width, p->frame_height))
-        return BZI_MISUSE(err, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width, p->height,
+        return BZI_MISUSE(err, "picture: %ux%u at %u,%u is not inside its %ux%u frame", p->width, p->height,
                           p->crop_x, p->crop_y, p->frame_width, p->frame_height);
 
     for (int i = 0; i < 3; i++) {

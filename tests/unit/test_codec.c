@@ -1018,7 +1018,7 @@ static const struct { uint32_t mode; bzna_status status; const char *says; } fau
     { CLOSES, BZNA_OK, "" },
     { LONG_MESSAGE, BZNA_E_LIMIT, "Toy picture: xxxx" },
     { BAD_CROP, BZNA_E_DECODE, "orientation 1, or a crop, which no picture is" },
-    { OUTER_CROP, BZNA_E_MISMATCH, "at 5,0 does not lie in its frame" },
+    { OUTER_CROP, BZNA_E_MISMATCH, "at 5,0 is not inside its frame" },
     { USES_H264, BZNA_OK, "" },
 };
 

@@ -2502,7 +2502,7 @@ TEST(what_an_archive_would_say_otherwise_than_its_jpeg_is_refused)
         { BZNA_CODEC_JPEG, 5, 0, 0, 0, BZNA_E_ARGUMENT, "the one in the picture, 6" },
         { BZNA_CODEC_JPEG, 0, W + 1, 0, 0, BZNA_E_MISMATCH, "the stream's frame is 40x25, but its container says "
           "41x25" },
-        { BZNA_CODEC_JPEG, 0, 0, W + 1, 0, BZNA_E_MISMATCH, "41x25 at 0,0 does not lie in its frame, 40x25" },
+        { BZNA_CODEC_JPEG, 0, 0, W + 1, 0, BZNA_E_MISMATCH, "41x25 at 0,0 is not inside its frame, 40x25" },
         { BZNA_CODEC_JPEG, 0, 0, 0, 100, BZNA_E_DECODE, "sample.image: JPEG" },
         { BZNA_CODEC_JPEG, 6, W, 0, 0, BZNA_OK, "" },
     };

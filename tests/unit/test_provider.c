@@ -877,7 +877,7 @@ TEST(records_that_cannot_be_cost_their_samples)
 {
     static const struct { int lie, is_raw; const char *field; bzna_status status; const char *words; } ways[] = {
         { 1, 1, "name", BZNA_E_CALLBACK, "\"record\" has 52 bytes instead of 53 at least" },
-        { 2, 0, "image", BZNA_E_CALLBACK, "\"image\" does not lie in the record of 53 bytes" },
+        { 2, 0, "image", BZNA_E_CALLBACK, "\"image\" is not inside the record of 53 bytes" },
         { 3, 1, "name", BZNA_E_FORMAT, "it has no name" },
     };
     for (size_t i = 0; i < COUNT(ways); i++)

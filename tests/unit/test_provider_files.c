@@ -306,8 +306,10 @@ TEST(an_error_costs_its_sample_and_names_the_file)
         [BEHIND] = { BZNA_E_TRUNCATED, 1, "at byte 59: the file ends before byte 60" },
         [NOISE] = { 0, 1, "" },
         [LARGE] = { BZNA_E_LIMIT, 1, "more than provider.max_bytes, 1000" },
-        [NEGATIVE] = { BZNA_E_CALLBACK, 0, "lies where no file can have it: 59 bytes at byte 18446744073709551612" },
-        [OVERFLOWS] = { BZNA_E_CALLBACK, 0, "lies where no file can have it: 59 bytes at byte 9223372036854775800" },
+        [NEGATIVE] = { BZNA_E_CALLBACK, 0,
+                       "is at a place that no file can have: 59 bytes at byte 18446744073709551612" },
+        [OVERFLOWS] = { BZNA_E_CALLBACK, 0,
+                        "is at a place that no file can have: 59 bytes at byte 9223372036854775800" },
         [NO_FILE] = { BZNA_E_CALLBACK, 0, "of file 18446744073709551615 of" },
         [IN_MEMORY] = { BZNA_E_CALLBACK, 0, "did not say how many bytes \"image\" has" } };
     static uint8_t large[2000];

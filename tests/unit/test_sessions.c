@@ -5457,7 +5457,7 @@ TEST(why_a_picture_is_decoded_in_software_is_said_in_words)
           "NVIDIA's parser sees a frame of 240x144, 8 bits, chroma format 1; the library sees 160x144, 8, 1" },
         { 2, -1, 0, 0, "NVIDIA's parser finds a picture without parameter sets" },
         { 3, -1, 0, 0, "the picture is interlaced" },
-        { 4, -2, 0, 0, "the picture has film grain, which takes two surfaces" },
+        { 4, -2, 0, 0, "the picture has film grain, which needs two surfaces" },
         { 0, 0, 0, 0, "NVDEC of Fake GPU does not decode H.265 of 8 bits, 4:2:2" },
         { 0, 3, 0, 0, "decodes H.265 frames of 144x144 to 8192x8192 and 262144 macroblocks, not 128x96" },
         { 0, -1, 0, 1, "context_config.decode_memory_bytes: 1 bytes leave no room for another decoder" },

@@ -1169,7 +1169,7 @@ TEST(an_index_gives_what_the_headers_give)
     tar_free(&t);
 }
 
-#define NO_MEMBER ": not the field, offset, size and name of a member that can lie there)"
+#define NO_MEMBER ": not the field, offset, size and name of a member that can be there)"
 
 TEST(a_stale_index_is_refused_with_a_hint)
 {
@@ -1179,7 +1179,7 @@ TEST(a_stale_index_is_refused_with_a_hint)
         { "v1.2 2\nbin 512 9 d/000000.bin cls 1536 1 d/000000.cls\nbin 3072 9 d/000001.bin\n",
           1, "(sample 2: the tar has something else there)" },
         { "v1.2 2\nbin 512 9 d/000000.bin cls 1536 1 d/000000.cls\nbin 2561 9 d/000001.bin\n",
-          1, "(sample 1: not the field, offset, size and name of a member that can lie there)" },
+          1, "(sample 1: not the field, offset, size and name of a member that can be there)" },
         { "v1.2 1\nbin 512 9 d/000000.bin cls 512 9 d/000000.cls\n", 1, NO_MEMBER },
         { "v1.2 1\nbin 0 9 d/000000.bin\n", 1, NO_MEMBER },
         { "v1.2 1\nbin 51200 9 d/000000.bin\n", 1, NO_MEMBER },

@@ -2138,7 +2138,7 @@ TEST(a_crop_must_lie_in_its_frame)
         if (cases[i].status == BZNA_OK)                     /* the identity: the crop's first pixel */
             CHECK_NEAR(out[0], 40 * cases[i].y, 1e-3);
         else
-            CHECK_CONTAINS(e.message, "does not lie in its");
+            CHECK_CONTAINS(e.message, "is not inside its");
     }
 }
 
