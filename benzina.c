@@ -2119,7 +2119,7 @@ static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *
  *     held          extent.data, source.held    the caller                 bzi_source_open_user (bzna_source.memory);
  *                                                                          bzi_reading_begin sets extent.data
  *     held          extent.data                 the provider               its row's `locate`
- *     read          sample.bytes                whoever reads: a buffer    bzi_reading_read
+ *     read          sample.bytes                whoever reads: a buffer    bzi_reading_get
  *     fetched       sample.bytes                whoever reads: a buffer    bzi_reading_fetch: they have no place */
 
 /* --- Files --- */
@@ -8208,9 +8208,8 @@ static bzna_status bzi_names_add(bzi_names *names, const char *name, bzna_error 
 {
     const char *const copy = bzi_arena_text(names->arena, name);
 
-    if (copy && bzi_buffer_push(names->arena->memory, &names->texts, &names->count, &copy, sizeof copy))
-        return BZNA_OK;
-    return bzi_fail_memory(err, "names of files");
+    return copy && bzi_buffer_push(names->arena->memory, &names->texts, &names->count, &copy, sizeof copy) ?
+               BZNA_OK : bzi_fail_memory(err, "names of files");
 }
 
 /* The array is valid until another text is added. */
@@ -8218,8 +8217,7 @@ static const char **bzi_names_all(const bzi_names *names) { return (const char *
 
 /* --- Text --- */
 
-/* Takes the text up to a character, and the character. Returns 1, or 0 if it is not there: then all of the text is
- * taken. */
+/* Takes the text up to a character, and the character. Returns 0 if it is not there, and takes all of the text. */
 static int bzi_text_take(bzi_span *rest, char stop, bzi_span *part)
 {
     const uint8_t *end = bzi_find_byte(rest->data, stop, rest->size);
@@ -8247,7 +8245,7 @@ static int bzi_span_integer(bzi_span s, uint64_t *out)
 
 #ifndef BENZINA_NO_SHARDS
 
-/* Takes the next word, after blanks. It is empty at the end, and before a control character. */
+/* Takes the next word, which is empty at the end, and before a control character. */
 static bzi_span bzi_text_word(bzi_span *rest)
 {
     uint64_t size = 0;
@@ -8262,7 +8260,7 @@ static bzi_span bzi_text_word(bzi_span *rest)
 
 /* --- Numbers, independent of the process's locale --- */
 
-/* Reads digits, with a sign or without, between blanks. Returns 0 if they are no such number, or exceed 64 bits. */
+/* The same with a sign or without, between blanks. */
 static int bzi_span_signed(bzi_span s, int64_t *out)
 {
     bzi_span digits = bzi_text_word(&s);
@@ -8337,7 +8335,6 @@ typedef struct bzi_walk_folder {
     uint64_t    id[2];                /* as in bzi_os_folder */
 } bzi_walk_folder;
 
-/* A walk over a folder and those below it. */
 typedef struct bzi_walk {
     const char *root;
     const char *extensions;           /* of files that count, as for bzi_word_is_in; NULL: all files count */
@@ -8381,8 +8378,7 @@ static int bzi_walk_wants(const bzi_walk *walk, const char *name)
 }
 
 /* Lists folder number i: keeps the paths of its files, and adds its folders, which are listed later. A broken link
- * counts as a file. Refuses a link to a folder that holds it, since the walk would never end. Errors name the folder,
- * unless its path is too long for a message. */
+ * counts as a file. Refuses a link to a folder that holds it: the walk would never end. */
 static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
 {
     const char *const below = bzi_walk_at(walk, i)->path;
@@ -8441,8 +8437,9 @@ typedef struct bzi_class {
 typedef struct bzi_folder {
     const char *root;                 /* its path, absolute where the working folder is known */
     uint64_t    root_id[2];           /* its identity, which ends circles of links */
-    bzi_class  *classes;              /* those of bzi_container.class_names; without classes, one */
+    bzi_class  *classes;              /* those of bzi_container.class_names; without classes, &all */
     uint64_t    class_room;           /* elements of classes */
+    bzi_class   all;
     bzi_field   fields[3];            /* image, target or not, name */
 } bzi_folder;
 
@@ -8458,8 +8455,7 @@ static int bzi_folder_number_order(const void *left, const void *right)
     return order ? order : strcmp(a, b);
 }
 
-/* Names the classes, in their order: those that the caller gives, or the folders that a walk has found after the root.
- */
+/* Names the classes in order: those that the caller gives, or the folders that a walk has found after the root. */
 static bzna_status bzi_folder_name_classes(bzi_container *c, const bzi_walk *walk, const bzna_dataset_config *config,
                                            bzna_error *err)
 {
@@ -8503,7 +8499,7 @@ static bzna_status bzi_folder_keep(bzi_class *class, bzi_walk *walk, bzna_error 
     return class->files ? BZNA_OK : bzi_fail_memory(err, "names of files");
 }
 
-/* Finds the files of one class. Runs on several threads, each with a class of its own. */
+/* Finds the files of one class, on one of several threads. */
 BZI_COLD
 static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error *err)
 {
@@ -8526,7 +8522,7 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
 }
 
 /* Fails because a class, or with class "" the root, holds no pictures. The message names the first file that is there,
- * and its format if the first bytes tell it. */
+ * and its format if that is known. */
 static bzna_status bzi_folder_fail_empty(const bzi_container *c, const char *class, const char *what, bzna_error *err)
 {
     bzi_arena arena = { .memory = &c->host->memory };
@@ -8556,8 +8552,7 @@ static bzna_status bzi_folder_fail_empty(const bzi_container *c, const char *cla
     return *class ? bzi_error_prefix(err, class) : err->status;
 }
 
-/* Opens the folders in the root as classes: names them, finds their files, and numbers the samples class by class. An
- * empty class begins where the next one does. Folders that the caller names may be named like splits. */
+/* Opens the folders in the root as classes: names them, finds their files, and numbers the samples class by class. */
 static bzna_status bzi_folder_open_classes(bzi_container *c, const bzi_walk *walk, const bzna_dataset_config *config,
                                            bzna_error *err)
 {
@@ -8578,8 +8573,8 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzi_walk *wal
         return status;
 
     for (uint64_t i = 0; i < c->class_count; i++) {         /* such as train or val2017 */
-        snprintf(word, sizeof word, "%.*s", (int)bzi_min(strcspn(c->class_names[i], "0123456789"), sizeof word),
-                 c->class_names[i]);
+        bzi_string_copy(word, sizeof word, c->class_names[i]);
+        word[strcspn(word, "0123456789")] = 0;
         splits += bzi_word_is_in(word, " train training val valid validation dev eval test testing ") != 0;
     }
     if (splits == c->class_count && !config->classes)
@@ -8596,7 +8591,7 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzi_walk *wal
     return c->count ? BZNA_OK : bzi_folder_fail_empty(c, "", "none of its class folders has picture files", err);
 }
 
-/* Finds the samples, in the root or in class folders. The path is kept absolute: the working folder may change. */
+/* Finds the samples. The path is made absolute: the working folder may change. */
 static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
@@ -8615,13 +8610,12 @@ static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *
             status = bzi_folder_open_classes(c, &walk, config, err);
         else if (!walk.files.count)
             status = bzi_folder_fail_empty(c, "", "the folder holds neither pictures nor folders of them", err);
-        else if (!BZI_ARENA_ZERO(&c->arena, folder->classes, 1))
-            status = bzi_fail_memory(err, "a folder");
         else {
+            folder->classes = &folder->all;
             folder->class_room = 1;
             c->settings = " orientation palette ";          /* there are no class folders */
             c->count = walk.files.count;
-            status = bzi_folder_keep(folder->classes, &walk, err);
+            status = bzi_folder_keep(&folder->all, &walk, err);
         }
     }
     bzi_walk_free(&walk);
@@ -8637,6 +8631,7 @@ static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *
     return BZNA_OK;
 }
 
+/* Returns the class of a sample. An empty class begins where the next one does, and is never the last to do so. */
 static uint64_t bzi_folder_class_of(const bzi_folder *folder, uint64_t index)
 {
     return bzi_search_above(&folder->classes->begin, folder->class_room, sizeof *folder->classes, index) - 1;
@@ -8685,7 +8680,7 @@ static bzna_status bzi_folder_image(const bzi_container *c, const bzi_sample *sa
     return bzi_file_image(c->host, bzi_sample_span(sample), 0, image, err);
 }
 
-/* Hashes the names of all files in the order of the classes, each folder's before those of its files. */
+/* Hashes the names of all files in order, each folder's before those of its files. */
 static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_folder *folder = c->own;
@@ -8970,7 +8965,7 @@ typedef struct bzi_tar_member {
     uint64_t offset;                  /* of its bytes, which follow its header */
     uint32_t size_low;                /* low 32 bits of its size */
     uint16_t size_high;               /* high 16 bits */
-    uint16_t field;                   /* number in bzi_tar.fields */
+    uint16_t field;                   /* number of its field; fields are in the order in which they were met */
 } bzi_tar_member;
 
 typedef struct bzi_tar {
@@ -8979,7 +8974,6 @@ typedef struct bzi_tar {
     uint64_t        member_count;
     uint32_t        from_index;       /* 1: the places are from an index: they are checked when members are used */
     uint32_t        key_field;        /* number of "name", the key; BZI_NO_FIELD: members have such a field */
-    bzi_field      *fields;           /* in the order in which they were met, then the key */
 } bzi_tar;
 
 /* The members of a sample, and where they end. */
@@ -9186,10 +9180,10 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     c->count = b->count;
     tar->member_count = b->member_count;
     tar->members = bzi_arena_copy(&c->arena, b->members.data, b->member_count, sizeof *tar->members);
-    c->fields = tar->fields = bzi_arena_copy(&c->arena, b->fields, c->field_count, sizeof *tar->fields);
+    c->fields = bzi_arena_copy(&c->arena, b->fields, c->field_count, sizeof *c->fields);
     if (bzi_buffer_push(&c->host->memory, &b->begins, &b->count, &member_count, sizeof member_count))
         tar->begins = bzi_arena_copy(&c->arena, b->begins.data, b->count, sizeof *tar->begins);
-    if (!tar->members || !tar->fields || !tar->begins)
+    if (!tar->members || !c->fields || !tar->begins)
         return bzi_fail_memory(err, "the index of a tar");
 
     for (uint64_t i = 0; i < tar->member_count; i++)
@@ -9290,11 +9284,12 @@ static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample,
     return status;
 }
 
-/* Finds the bytes of a field of a sample that was read, and their offset in the file. If there is none, bytes->data is
- * NULL. If the place is from an index, the header is checked again. */
-static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, uint32_t number, bzi_span *bytes,
+/* Finds the bytes of a field of a sample that was read, and their offset in the file. bytes->data is NULL if there is
+ * none. If the place is from an index, the header is checked. */
+static bzna_status bzi_tar_bytes(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_span *bytes,
                                  uint64_t *offset, bzna_error *err)
 {
+    const bzi_tar *tar = c->own;
     const bzi_tar_member *end;
 
     *bytes = (bzi_span){ NULL, 0 };
@@ -9306,7 +9301,7 @@ static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, u
             continue;
         if (bytes->data)
             return BZI_FAIL_AT(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK,
-                               "it has the field \"%s\" twice, the first time at byte %llu", tar->fields[number].name,
+                               "it has the field \"%s\" twice, the first time at byte %llu", c->fields[number].name,
                                (bzi_llu)*offset - BZI_TAR_BLOCK);
         *offset = m->offset;
         *bytes = (bzi_span){ data, bzi_tar_member_size(m) };
@@ -9320,27 +9315,24 @@ static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, u
 static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                                  bzna_error *err)
 {
-    const bzi_tar *tar = c->own;
     bzi_span bytes;
     uint64_t offset;
     int64_t integer;
     char text[24];
 
-    if (number == tar->key_field)
+    if (number == ((const bzi_tar *)c->own)->key_field)
         return bzi_tar_key(c, sample, value, err);
-    if (bzi_tar_bytes(tar, sample, number, &bytes, &offset, err) != BZNA_OK)
+    if (bzi_tar_bytes(c, sample, number, &bytes, &offset, err) != BZNA_OK)
         return err->status;
 
     value->absent = !bytes.data;
-    if (value->absent)
-        return BZNA_OK;
-    if (tar->fields[number].kind != BZNA_FIELD_INTEGER)
+    if (c->fields[number].kind != BZNA_FIELD_INTEGER || value->absent)
         bzi_value_put(value, bytes.data, bytes.size);
     else if (bzi_span_signed(bytes, &integer))
         bzi_value_put(value, &integer, sizeof integer);
     else {
         bzi_text_show(text, sizeof text, bytes.data, bytes.size);
-        return BZI_FAIL_AT(err, BZNA_E_BOX, offset, "its %s is not an integer: \"%s\"", tar->fields[number].name, text);
+        return BZI_FAIL_AT(err, BZNA_E_BOX, offset, "its %s is not an integer: \"%s\"", c->fields[number].name, text);
     }
     return BZNA_OK;
 }
@@ -9348,15 +9340,12 @@ static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sampl
 static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
                                   bzna_error *err)
 {
-    const bzi_tar *tar = c->own;
-    const bzi_tar_member *end, *m = bzi_tar_members(tar, sample->index, &end);
+    const bzi_tar_member *end, *m = bzi_tar_members(c->own, sample->index, &end);
     (void)err;
 
-    for (; m < end; m++) {
-        const bzi_field *field = &tar->fields[m->field];
-        if (field->kind == BZNA_FIELD_IMAGE)
-            bzi_sample_ref_add(out, field->name);
-    }
+    for (; m < end; m++)
+        if (c->fields[m->field].kind == BZNA_FIELD_IMAGE)
+            bzi_sample_ref_add(out, c->fields[m->field].name);
     return BZNA_OK;
 }
 
@@ -9365,18 +9354,16 @@ static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *samp
 static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                  bzi_image *image, bzna_error *err)
 {
-    const bzi_tar *tar = c->own;
     const char *const name = pick->name && strcmp(pick->name, "image") ? pick->name : NULL;
-    const bzi_tar_member *end, *m = bzi_tar_members(tar, sample->index, &end);
+    const bzi_tar_member *end, *m = bzi_tar_members(c->own, sample->index, &end);
     uint64_t offset;
     bzi_span bytes;
 
-    while (m < end && (name ? strcmp(tar->fields[m->field].name, name) :
-                              tar->fields[m->field].kind != BZNA_FIELD_IMAGE))
+    while (m < end && (name ? strcmp(c->fields[m->field].name, name) : c->fields[m->field].kind != BZNA_FIELD_IMAGE))
         m++;
     if (m == end)
         return bzi_container_fail_image(name, err);
-    if (bzi_tar_bytes(tar, sample, m->field, &bytes, &offset, err) != BZNA_OK)
+    if (bzi_tar_bytes(c, sample, m->field, &bytes, &offset, err) != BZNA_OK)
         return err->status;
     return bzi_file_image(c->host, bytes, offset, image, err);
 }
@@ -9527,14 +9514,14 @@ static bzna_status bzi_provider_copy(bzi_container *c, const char *const **texts
 
     if (count > SIZE_MAX / sizeof *copy)
         return BZI_FAIL(err, BZNA_E_LIMIT, "provider.%s: no array has %llu texts", what, (bzi_llu)count);
-    for (uint64_t i = 0; i < count; i++)
-        if (!(*texts)[i])
-            return BZI_MISUSE(err, "provider.%s[%llu]: is NULL", what, (bzi_llu)i);
     if (!BZI_ARENA_ZERO(&c->arena, copy, count))
         return bzi_fail_memory(err, "the texts of a provider");
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; i < count; i++) {
+        if (!(*texts)[i])
+            return BZI_MISUSE(err, "provider.%s[%llu]: is NULL", what, (bzi_llu)i);
         if (!(copy[i] = bzi_arena_text(&c->arena, (*texts)[i])))
             return bzi_fail_memory(err, "the texts of a provider");
+    }
     *texts = copy;
     return BZNA_OK;
 }
@@ -9633,11 +9620,8 @@ static void bzi_provider_close(bzi_container *c)
 
     for (uint64_t i = 0; own->files && i < own->c.file_count; i++)
         bzi_source_close(&own->files[i]);           /* some may not be open, after a failure */
-    if (!c->given && own->c.close) {  /* opening has succeeded */
-        bzi_os_callback_begin();
-        own->c.close(own->c.user);
-        bzi_os_callback_end();
-    }
+    if (!c->given && own->c.close)                  /* opening has succeeded */
+        BZI_CALLBACK(own->c.close(own->c.user));
 }
 
 /* --- Asking --- */
@@ -9646,13 +9630,13 @@ static void bzi_provider_close(bzi_container *c)
 static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t number, uint64_t size, bzna_error *err)
 {
     const uint32_t kind = own->fields[number].kind;
-    const uint64_t exact = own->sizes[number], unit = kind == BZNA_FIELD_VECTOR ? sizeof(float) : 1;
+    const uint64_t exact = own->sizes[number];
     const uint64_t least = exact ? exact : number == own->whole ? bzi_max(own->record_bytes, 1) :
                                            kind == BZNA_FIELD_IMAGE && !own->c.unpack;
     const uint64_t most = exact ? exact : own->limit;
     const int is_large = size > own->limit, by_user = own->c.max_bytes == own->limit;
 
-    if (size >= least && size <= most && size % unit == 0)
+    if (size >= least && size <= most && size % bzi_number_bytes(kind) == 0)
         return BZNA_OK;
     if (size >= BZNA_SIZE_UNKNOWN)
         return BZI_FAIL(err, BZNA_E_CALLBACK, "the provider did not say how many bytes \"%s\" has",
@@ -9760,10 +9744,12 @@ static bzna_status bzi_provider_get(const bzi_container *c, uint64_t index, uint
         value->size = place.size;
         return status;
     }
-    if (status == BZNA_OK && extent.data)
-        bzi_value_put(value, extent.data, extent.size);
-    if (status != BZNA_OK || extent.data)
+    if (status != BZNA_OK)
         return status;
+    if (extent.data) {
+        bzi_value_put(value, extent.data, extent.size);
+        return BZNA_OK;
+    }
 
     status = extent.file ? bzi_extent_open(c, &extent, &opened, err) :
                            bzi_extent_fit(&extent, extent.source->size, err);
@@ -10248,20 +10234,6 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
                            "provider.max_bytes" : "context_config.max_sample_bytes", (bzi_llu)c->max_bytes);
 }
 
-/* Reads the sample into `bytes`, which have room for the extent. */
-static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
-{
-    const bzi_extent *extent = &reading->sample.extent;
-    bzna_status status = BZNA_OK;
-
-    if (extent->data)
-        bzi_copy(bytes, extent->data, extent->size);
-    else
-        status = bzi_source_read(reading->source, extent->offset, bytes, extent->size, err);
-    reading->sample.bytes = bytes;
-    return status;
-}
-
 /* Fetches the sample into `bytes`, and says its size: if it does not fit, nothing was fetched, and the caller makes
  * room and calls again. Another size then is a fault of the user's code. */
 static bzna_status bzi_reading_fetch(bzi_reading *reading, uint8_t *bytes, uint64_t capacity, bzna_error *err)
@@ -10282,10 +10254,18 @@ static bzna_status bzi_reading_fetch(bzi_reading *reading, uint8_t *bytes, uint6
     return BZNA_OK;
 }
 
-/* Reads or fetches a sample whose size is known. */
+/* Fetches the sample, or reads it into `bytes`, which then have room for the extent. */
 static bzna_status bzi_reading_get(bzi_reading *reading, uint8_t *bytes, uint64_t capacity, bzna_error *err)
 {
-    return reading->fetched ? bzi_reading_fetch(reading, bytes, capacity, err) : bzi_reading_read(reading, bytes, err);
+    const bzi_extent *extent = &reading->sample.extent;
+
+    if (reading->fetched)
+        return bzi_reading_fetch(reading, bytes, capacity, err);
+    reading->sample.bytes = bytes;
+    if (!extent->data)
+        return bzi_source_read(reading->source, extent->offset, bytes, extent->size, err);
+    bzi_copy(bytes, extent->data, extent->size);
+    return BZNA_OK;
 }
 
 /* Gives a sample's target, or BZNA_TARGET_NONE. Pre: the sample was read if c->target_inside. */
@@ -12444,15 +12424,6 @@ static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_out
     return (bzi_rows){ bzi_slot_luma_rows(&slot, &view, least).first, bzi_slot_luma_rows(&slot, &view, most).end };
 }
 
-/* Adapts h to an input that a decoder has shrunk by k, which need not be whole. Position X of the input moves to
- * (X + 0.5) / k - 0.5. */
-static void bzi_homography_shrink(double h[9], double k)
-{
-    for (int i = 0; i < 3; i++) {
-        h[i] = (h[i] + 0.5 * h[6 + i]) / k - 0.5 * h[6 + i];
-        h[3 + i] = (h[3 + i] + 0.5 * h[6 + i]) / k - 0.5 * h[6 + i];
-    }
-}
 
 /* Returns by how much a decoder may shrink the picture of a slot: 1, 2, 4 or 8, such that the antialiasing filter still
  * shrinks it by `margin`. */
@@ -12468,20 +12439,14 @@ static uint32_t bzi_slot_may_shrink(const bzi_kernel_slot *slot, float margin)
     return k;
 }
 
-/* Adapts a slot to a picture that was decoded at 1/k of its size. Its last row and column may stand for fewer than k of
- * the full picture's. */
+/* Adapts a slot to a picture that was decoded at 1/k of its size: position X of the picture moves to (X + 0.5) / k -
+ * 0.5. Its last row and column may stand for fewer than k of the full picture's. */
 static void bzi_slot_shrink(bzi_kernel_slot *slot, uint32_t k)
 {
-    double h[9];
-
-    if (k == 1)
-        return;
-    for (int i = 0; i < 9; i++)
-        h[i] = slot->h[i];
-    bzi_homography_shrink(h, k);
-    for (int i = 0; i < 9; i++)
-        slot->h[i] = (float)h[i];
-
+    for (int i = 0; i < 6 && k > 1; i++) {
+        const double half = 0.5 * slot->h[6 + i % 3];
+        slot->h[i] = (float)((slot->h[i] + half) / k - half);
+    }
     slot->x1 /= (int32_t)k;
     slot->y1 /= (int32_t)k;
 }
@@ -12990,10 +12955,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, const bzi_memory *memory, 
  *     slices of H.265 or rows of a PNG end early. */
 
 typedef struct bzi_software {
-    const bzi_memory *memory;         /* the user's; NULL: it is not open */
-    uint32_t          max_edge_px;
-    uint32_t          allowed;        /* codecs that may be decoded: bzi_host.codecs */
-    bzi_own           own;            /* the program's own codecs */
+    const bzi_memory *memory;         /* the host's; NULL: it is not open */
+    bzi_own           own;            /* the host, and the program's own codecs */
     bzi_buffer        stream;         /* the picture, as libavcodec takes it */
 #ifndef BENZINA_NO_JPEG
     bzi_turbo         turbo;          /* decodes JPEG */
@@ -13113,6 +13076,7 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
     const bzi_codec *row = bzi_codec_of(image);
     const AVCodec *codec = row->av_decoder ? avcodec_find_decoder_by_name(row->av_decoder) :
                                              avcodec_find_decoder((enum AVCodecID)row->av_id);
+    const uint32_t max_edge_px = software->own.host->max_edge_px;
     AVCodecContext *context;
     int result;
 
@@ -13131,7 +13095,7 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
     context->get_buffer2 = bzi_software_get_buffer;
     context->opaque = software;
     context->log_level_offset = 64;                         /* above every level: errors are returned, not printed */
-    context->max_pixels = (int64_t)software->max_edge_px * software->max_edge_px;
+    context->max_pixels = (int64_t)max_edge_px * max_edge_px;
     context->idct_algo = FF_IDCT_SIMPLE;                    /* the same bits on every processor */
 
     if ((result = avcodec_open2(context, codec, NULL)) < 0) {
@@ -13412,13 +13376,12 @@ static void bzi_software_close(bzi_software *software)
 }
 
 /* Makes what the libraries of this build need. A build without any still takes pixels that are not coded. */
-static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px,
-                                     bzna_error *err)
+static bzna_status bzi_software_open(bzi_software *software, bzi_host *host, bzna_error *err)
 {
     (void)err;
     memset(software, 0, sizeof *software);
-    software->memory = memory;
-    software->max_edge_px = max_edge_px;
+    software->own.host = host;
+    software->memory = &host->memory;
 #ifndef BENZINA_NO_AVCODEC
     software->frame = av_frame_alloc();
     software->first = av_frame_alloc();
@@ -13563,9 +13526,7 @@ static bzna_status bzi_own_run(bzi_own *own, const bzna_image *image, const bzi_
     frame->to.palette = format->pixels == BZNA_PIXELS_INDEX ? frame->palette : NULL;
 
     bzi_error_init(err);
-    bzi_os_callback_begin();
-    said = c->decode(own->states[i], image->data, image->data_size, &frame->needed, &frame->to, err);
-    bzi_os_callback_end();
+    BZI_CALLBACK(said = c->decode(own->states[i], image->data, image->data_size, &frame->needed, &frame->to, err));
     for (uint32_t k = 0; k <= frame->count; k++) {
         const uint64_t end = k < frame->count ? frame->planes[k].offset : frame->size;
         live = live && bzi_is_filled(base + end - BZI_CANARY_BYTES, BZI_CANARY_BYTES, fill);
@@ -13661,7 +13622,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
         row->planes(image, picture);
         return BZNA_OK;
     }
-    if (!bzi_codec_is_allowed(software->allowed, image))
+    if (!bzi_codec_is_allowed(software->own.host->codecs, image))
         return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", row->name);
     if (bzi_codec_has_library(row, err) != BZNA_OK)
         return err->status;
@@ -14204,6 +14165,9 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
     return status;
 }
 
+/* Returns the number of a codec that NVDEC may decode, which is also that of its bit. */
+static uint32_t bzi_device_codec(uint32_t codec) { return (uint32_t)(bzi_codec_find(codec) - bzi_codecs); }
+
 /* Returns the entry of a kind, or NULL if NVDEC is never used for it. */
 static bzi_caps *bzi_device_kind(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth)
 {
@@ -14211,7 +14175,7 @@ static bzi_caps *bzi_device_kind(bzi_device *device, uint32_t codec, uint32_t ch
 
     if (!row || !row->nv_unit || chroma > 3 || depth < 8 || depth > 12 || depth % 2)
         return NULL;
-    return &device->caps[row - bzi_codecs][chroma][(depth - 8) / 2];
+    return &device->caps[bzi_device_codec(codec)][chroma][(depth - 8) / 2];
 }
 
 /* Tells what NVDEC can do with pictures of a kind: zeros if it cannot decode them. The driver, which is slow, is asked
@@ -14316,11 +14280,8 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
         BZI_CALL(device, cuMemFree_v2, ptr);
         return;
     }
-    if (bzi_device_is_hung(device))                         /* work on the device may still use the memory */
-        return;
-    bzi_os_callback_begin();
-    allocator->release(allocator->user, (void *)(uintptr_t)ptr, (size_t)bytes, stream);
-    bzi_os_callback_end();
+    if (!bzi_device_is_hung(device))                        /* else work on the device may still use the memory */
+        BZI_CALLBACK(allocator->release(allocator->user, (void *)(uintptr_t)ptr, (size_t)bytes, stream));
 }
 
 /* Allocates memory on the device, aligned to 256 bytes. Pre: in the CUDA context. */
@@ -14336,9 +14297,7 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
         return status;
     }
 
-    bzi_os_callback_begin();
-    *out = (uint64_t)(uintptr_t)allocator->alloc(allocator->user, (size_t)bytes, stream);
-    bzi_os_callback_end();
+    BZI_CALLBACK(*out = (uint64_t)(uintptr_t)allocator->alloc(allocator->user, (size_t)bytes, stream));
     if (!*out)
         return BZI_FAIL(err, BZNA_E_MEMORY, "device_allocator.alloc returned NULL for %llu bytes",
                         (bzi_llu)bytes);
@@ -14428,10 +14387,6 @@ static bzna_status bzi_device_wait(bzi_device *device, void *event, void *stream
     return BZNA_AGAIN;
 }
 
-static bzna_status bzi_device_await(bzi_device *device, void *event, int own, bzna_error *err)
-{
-    return bzi_device_wait(device, event, NULL, own, err);
-}
 
 static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err)
 {
@@ -14472,17 +14427,24 @@ static bzna_status bzi_device_zero(bzi_device *device, uint64_t dst, uint64_t by
     return BZI_DRIVER(device, err, cuMemsetD8Async, dst, 0, (size_t)bytes, stream);
 }
 
-/* Warps slots[0 .. count-1], which are copied during the call. There is one launch for each kernel that they need.
- * Before those, a launch adds up the lumas of the slots that need their mean; their sums must be 0. A block has 32 x 8
- * threads. A warp of them covers consecutive pixels of a row, and each thread does four rows, since setting up a slot
- * takes as long as a pixel. */
+/* Launches a kernel on `count` views, whose array it copies. A block has 32 x 8 threads. A warp of them covers
+ * consecutive pixels of a row, and each thread does four rows, since setting up a slot takes as long as a pixel. */
+static bzna_status bzi_device_launch(bzi_device *device, CUfunction kernel, void *views, unsigned count,
+                                     bzi_kernel_output out, void *stream, bzna_error *err)
+{
+    void *parameters[2] = { views, &out };
+
+    return BZI_DRIVER(device, err, cuLaunchKernel, kernel, ((unsigned)out.width + 31) / 32,
+                      ((unsigned)out.height + 31) / 32, count, 32, 8, 1, 0, stream, parameters, NULL);
+}
+
+/* Warps slots[0 .. count-1]. There is one launch for each kernel that they need. Before those, a launch adds up the
+ * lumas of the slots that need their mean; their sums must be 0. */
 static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *slots, uint32_t count,
                                    const bzi_kernel_output *out, void *stream, bzna_error *err)
 {
     bzi_kernel_slots some;
     bzi_kernel_output to = *out;
-    void *parameters[2] = { &some, &to };
-    unsigned width = ((unsigned)out->width + 31) / 32, height = ((unsigned)out->height + 31) / 32;
     bzna_status status = BZNA_OK;
 
     if (bzi_device_is_lost(device))                         /* its kernel may be what is wrong */
@@ -14498,24 +14460,21 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
                 some.slot[n++] = slots->slot[i];
         to.mean = kernel < 0 ? 0 : out->mean;
         if (n)
-            status = BZI_DRIVER(device, err, cuLaunchKernel, device->warp[kernel < 0 ? BZI_KERNEL_ANY : kernel], width,
-                                height, n, 32, 8, 1, 0, stream, parameters, NULL);
+            status = bzi_device_launch(device, device->warp[kernel < 0 ? BZI_KERNEL_ANY : kernel], &some, n, to, stream,
+                                       err);
     }
 
     return status;
 }
 
-/* Runs the passes of views that were warped, which are copied during the call. There is a launch for the first pass of
- * all views, one for the second, and so on, without views whose passes are over. */
+/* Runs the passes of views that were warped. There is a launch for the first pass of all views, one for the second, and
+ * so on, without views whose passes are over. */
 static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass *views, uint32_t count,
                                       const bzi_kernel_output *out, void *stream, bzna_error *err)
 {
 #ifndef BENZINA_NO_AUGMENT
     bzi_kernel_stage stages[BZI_KERNEL_SLOTS];
     bzi_kernel_passes passes;
-    bzi_kernel_output to = *out;
-    void *parameters[2] = { &passes, &to };
-    const unsigned width = ((unsigned)out->width + 31) / 32, height = ((unsigned)out->height + 31) / 32;
     bzna_status status = BZNA_OK;
     unsigned n;
 
@@ -14525,8 +14484,7 @@ static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass 
         for (uint32_t i = 0; i < count; i++)
             n += bzi_kernel_next_pass(&views[i], out, &stages[i], &passes.pass[n]) != 0;
         if (n)
-            status = BZI_DRIVER(device, err, cuLaunchKernel, device->augment, width, height, n, 32, 8, 1, 0, stream,
-                                parameters, NULL);
+            status = bzi_device_launch(device, device->augment, &passes, n, *out, stream, err);
     } while (n && status == BZNA_OK);
     return status;
 #else
@@ -14683,8 +14641,7 @@ static int bzi_device_is_foreign(const bzi_device *device) { return device->proc
 /* Returns 1 if NVDEC does not decode a codec any more because of failures. */
 static int bzi_device_gave_up(bzi_device *device, uint32_t codec)
 {
-    const uint32_t bit = 1u << (bzi_codec_find(codec) - bzi_codecs);
-    return atomic_load(&device->stuck) || (atomic_load(&device->given_up) & bit);
+    return atomic_load(&device->stuck) || (atomic_load(&device->given_up) >> bzi_device_codec(codec) & 1);
 }
 
 /* Returns 1 if NVDEC's pixels of such pictures were compared with software's, and are the same. */
@@ -14714,7 +14671,7 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 
 #define bzi_cuda_fail_forked    bzi_device_skip
 #define bzi_device_alloc        bzi_device_skip
-#define bzi_device_await        bzi_device_skip
+
 #define bzi_device_download     bzi_device_skip
 #define bzi_device_drain        bzi_device_skip
 #define bzi_device_enter        bzi_device_skip
@@ -14728,6 +14685,7 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 #define bzi_device_stream       bzi_device_skip
 #define bzi_device_upload       bzi_device_skip
 #define bzi_device_video        bzi_device_skip
+#define bzi_device_wait         bzi_device_skip
 #define bzi_device_warp         bzi_device_skip
 #define bzi_device_zero         bzi_device_skip
 #define bzi_pool_open           bzi_device_skip
@@ -15193,8 +15151,6 @@ struct bzi_session {
     bzi_software     software;        /* with which the self-check compares; memory NULL: it is not open */
 };
 
-/* Returns the codec's number, which is also that of its bit. Pre: there is such a codec. */
-static uint32_t bzi_session_codec(uint32_t codec) { return (uint32_t)(bzi_codec_find(codec) - bzi_codecs); }
 
 static const char *bzi_chroma_name(uint32_t chroma)
 {
@@ -15219,7 +15175,7 @@ static bzna_status bzi_session_accepts(bzi_session *session, const bzi_nvdec_pic
                                            "%s is decoded in software, not by NVDEC", name);
         return BZI_FOREIGN;
     }
-    if (atomic_load(&session->device->given_up) >> bzi_session_codec(codec) & 1)
+    if (atomic_load(&session->device->given_up) >> bzi_device_codec(codec) & 1)
         return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s has failed %u times in a row with %s", device,
                         BZI_SESSION_MAX_FAILURES, name);
 
@@ -15341,7 +15297,7 @@ BZI_COLD
 static bzna_status bzi_session_fall_back(bzi_session *session, uint32_t codec, bzna_error *err)
 {
     bzi_device *device = session->device;
-    const uint32_t number = bzi_session_codec(codec), bit = 1u << number;
+    const uint32_t number = bzi_device_codec(codec), bit = 1u << number;
 
     if (err->status != BZNA_E_DEVICE && (err->status != BZNA_E_MEMORY || err->native_code != BZI_CUDA_NO_MEMORY))
         return err->status;
@@ -15354,7 +15310,7 @@ static bzna_status bzi_session_fall_back(bzi_session *session, uint32_t codec, b
 
 static void bzi_session_count_success(bzi_session *session, uint32_t codec)
 {
-    atomic_uint *failures = &session->device->failures[bzi_session_codec(codec)];
+    atomic_uint *failures = &session->device->failures[bzi_device_codec(codec)];
     if (atomic_load(failures))
         atomic_store(failures, 0);
 }
@@ -15714,7 +15670,7 @@ static bzna_status bzi_check_run(bzi_session *session, bzi_caps *kind, const bzi
     uint32_t verdict = BZNA_CHECK_PASSED;
 
     if (!software->memory)
-        status = bzi_software_open(software, session->memory, session->device->host->max_edge_px, err);
+        status = bzi_software_open(software, session->device->host, err);
     if (status == BZNA_OK)
         status = bzi_software_decode(software, coded->image, &coded->sps, bzi_picture_all(&right), &right, err);
     if (status != BZNA_OK && status != BZNA_E_UNSUPPORTED)
@@ -17997,7 +17953,7 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 /* Waits until the consumer's GPU work no longer reads the batch. In the CUDA context. */
 static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *err)
 {
-    return batch->has_release ? bzi_device_await(batch->setup->device, batch->released, 0, err) :
+    return batch->has_release ? bzi_device_wait(batch->setup->device, batch->released, NULL, 0, err) :
                                 bzi_device_drain(batch->setup->device, batch->stream, err);
 }
 
@@ -18145,9 +18101,7 @@ static bzna_status bzi_reader_bytes(bzi_hand *hand, bzi_item *item, bzi_reading 
         if ((status = bzi_reader_reserve(entry, need, err)) != BZNA_OK)
             return status;
         room = entry->bytes.capacity - entry->used;
-        status = reading->fetched ? bzi_reading_fetch(reading, entry->bytes.data + entry->used, room, err) :
-                                    bzi_reading_read(reading, entry->bytes.data + entry->used, err);
-        if (status != BZNA_OK)
+        if ((status = bzi_reading_get(reading, entry->bytes.data + entry->used, room, err)) != BZNA_OK)
             return status;
         need = extent->size;
         if (need <= room)
@@ -18632,16 +18586,12 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 static bzna_status bzi_worker_open(bzi_worker *worker, const bzi_setup *setup, bzi_queues *queues, uint32_t number,
                                    bzna_error *err)
 {
-    const bzi_host *host = setup->host;
     bzi_lane *lane = &worker->lane;
 
     worker->setup = setup;
     worker->queues = queues;
-    if (setup->slot_bytes &&
-        bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err) != BZNA_OK)
+    if (setup->slot_bytes && bzi_software_open(&worker->software, setup->host, err) != BZNA_OK)
         return err->status;
-    worker->software.allowed = host->codecs;
-    worker->software.own.host = setup->host;
     if (!setup->on_device)
         return BZNA_OK;
 
@@ -18685,7 +18635,7 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
     const uint32_t count = picture->plane[1] ? 3 : 1;
     const uint64_t total = bzi_picture_planes(picture, count, shrink, 1, 0, planes);
 
-    if (bzi_device_await(device, worker->uploaded, 1, err) != BZNA_OK)
+    if (bzi_device_wait(device, worker->uploaded, NULL, 1, err) != BZNA_OK)
         return err->status;
 
     if (total > worker->upload_bytes) {                     /* pinned memory and that on the device grow together */
@@ -18806,7 +18756,7 @@ static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, in
         if (bzi_item_image(item, i, &worker->images[i], err) != BZNA_OK)
             return err->status;
         if (bzi_own_prepare(&worker->software.own, &worker->images[i], err) != BZNA_OK ||
-            bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
+            bzi_picture_describe(&worker->images[i], worker->setup->host->max_edge_px, &worker->formats[i],
                                  &worker->pictures[i], err) != BZNA_OK)
             return bzi_worker_blame(worker, i, err);
     }
@@ -19896,7 +19846,7 @@ static void bzi_batch_drain_writes(bzna_batch *batch)
 
     for (uint32_t i = 0; batch->touched && i < batch->setup->lanes; i++)
         if (batch->touched[i]) {
-            bzi_device_await(batch->setup->device, batch->written[i], 1, &ignored);
+            bzi_device_wait(batch->setup->device, batch->written[i], NULL, 1, &ignored);
             batch->touched[i] = 0;
         }
 }
@@ -20091,7 +20041,7 @@ static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
         if (!batch->touched[i])
             continue;
         status = setup->on_device ? bzi_device_order(device, batch->stream, batch->written[i], err) :
-                                     bzi_device_await(device, batch->written[i], 1, err);
+                                     bzi_device_wait(device, batch->written[i], NULL, 1, err);
         batch->touched[i] = status != BZNA_OK;
     }
 
@@ -21769,7 +21719,7 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
 
     if (!(decoder = bzi_alloc_zero(&host->memory, 1, sizeof *decoder)))
         bzi_fail_memory(&e, "a decoder");
-    else if (bzi_software_open(&decoder->software, &host->memory, host->max_edge_px, &e) != BZNA_OK)
+    else if (bzi_software_open(&decoder->software, host, &e) != BZNA_OK)
         bzi_release(&host->memory, decoder, 1, sizeof *decoder);
     if (e.status != BZNA_OK) {
         bzi_host_drop(host);
@@ -21778,8 +21728,7 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
 
     decoder->host = host;
     decoder->alone = !context;
-    decoder->software.allowed = host->codecs;
-    decoder->software.own.host = host;
+
     *out = decoder;
     return BZNA_OK;
 }
@@ -21812,7 +21761,7 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
 
     alone = bzi_image_alone(&whole);
     BZI_API_TRY(bzi_own_prepare(&decoder->software.own, &alone, &e));
-    BZI_API_TRY(bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e));
+    BZI_API_TRY(bzi_picture_describe(&alone, decoder->host->max_edge_px, &format, &all, &e));
     BZI_API_TRY(bzi_software_decode(&decoder->software, &alone.coded, &format, bzi_picture_all(&all), &all, &e));
     BZI_API_ANSWER_OVER(picture);
 }

@@ -8,7 +8,7 @@
 #include <time.h>
 
 enum { ROUNDS = 7, PARTS = 3 };
-static const bzi_memory memory = { .alloc = bzi_os_alloc, .release = bzi_os_release };
+static bzi_host host = { .memory = { .alloc = bzi_os_alloc, .release = bzi_os_release }, .max_edge_px = 65535 };
 
 static double seconds_of(bzi_software *software, bzna_image *coded, int part)
 {
@@ -47,7 +47,7 @@ int main(int count, char **argument)
 {
     bzi_software software;
     bzna_error err = { .struct_size = sizeof err };
-    if (bzi_software_open(&software, &memory, 65535, &err) != BZNA_OK)
+    if (bzi_software_open(&software, &host, &err) != BZNA_OK)
         return 1;
     for (int i = 1; i < count; i++) {
         double best[PARTS] = { 1e9, 1e9, 1e9 };

@@ -120,7 +120,7 @@ static const kind *kind_of(const char *name)
 
 /* ---- Decoding ---------------------------------------------------------------------------------------------------- */
 
-static const bzi_memory memory = { .alloc = bzi_os_alloc, .release = bzi_os_release };
+static bzi_host host = { .memory = { .alloc = bzi_os_alloc, .release = bzi_os_release }, .max_edge_px = 16384 };
 static bzi_software decoders[2];              /* of all rows; of some */
 static bzna_error last = { .struct_size = sizeof last };
 
@@ -136,7 +136,7 @@ static bzna_status decode_wanted(bzi_software *decoder, bytes b, bzi_wanted want
     coded.data = b.data;
     coded.data_size = b.size;
     image = bzi_image_alone(&coded);
-    if (!decoder->memory && bzi_software_open(decoder, &memory, 16384, &last) != BZNA_OK)
+    if (!decoder->memory && bzi_software_open(decoder, &host, &last) != BZNA_OK)
         abort();
     if (decoder->turbo.pixels.data)
         memset(decoder->turbo.pixels.data, decoder == decoders ? 0xa5 : 0x5a, (size_t)decoder->turbo.pixels.capacity);

@@ -4638,7 +4638,7 @@ TEST(a_jpeg_of_nvdecs_is_never_the_cpus_whatever_fails)
         fake->fail(cases[i].call, 1, cases[i].code, 1);
         loader = loader_open(j.context, j.dataset, &c);
         if (cases[i].given_up)
-            atomic_fetch_or(&loader->setup.device->given_up, 1u << bzi_session_codec(BZNA_CODEC_JPEG));
+            atomic_fetch_or(&loader->setup.device->given_up, 1u << bzi_device_codec(BZNA_CODEC_JPEG));
         jpeg_run(&j, loader, &c, &failed, &stats);
         CHECK_EQ(failed, cases[i].status == BZNA_END ? 8 : 0);
         if (cases[i].status == BZNA_END)
@@ -5371,7 +5371,7 @@ TEST(failures_count_for_all_sessions_until_one_succeeds)
             if (i == 20 && way)
                 bzi_session_count_success(&sessions[way - 1], BZNA_CODEC_AV1);
             bzi_session_count_success(&sessions[0], BZNA_CODEC_H265);
-            CHECK_EQ(atomic_load(&device.given_up), !way && i >= 32 ? 1u << bzi_session_codec(BZNA_CODEC_AV1) : 0);
+            CHECK_EQ(atomic_load(&device.given_up), !way && i >= 32 ? 1u << bzi_device_codec(BZNA_CODEC_AV1) : 0);
             CHECK_EQ(bzi_session_fall_back(&sessions[i % 2], BZNA_CODEC_AV1, &err), BZNA_E_CODEC);
         }
         bzna_context_close(context);

@@ -130,7 +130,7 @@ static uint32_t plane_rows(const bzna_picture *p, int i, int32_t rows)
     return ((uint32_t)rows + (1u << chroma(p, i, 0)) - 1) >> chroma(p, i, 0);
 }
 
-static const bzi_memory system_memory = { .alloc = bzi_os_alloc, .release = bzi_os_release };
+static bzi_host host = { .memory = { .alloc = bzi_os_alloc, .release = bzi_os_release }, .max_edge_px = 1024 };
 static bzi_software decoders[2];              /* of whole pictures, of parts */
 static bzna_error last = { .struct_size = sizeof last };
 
@@ -154,7 +154,7 @@ static pixels decoded(bzi_software *decoder, const AVPacket *packet, bzi_rows ro
         }
     alone = bzi_image_alone(&image);
     sent_bytes = 0;
-    if (!decoder->memory && bzi_software_open(decoder, &system_memory, 1024, &last) != BZNA_OK)
+    if (!decoder->memory && bzi_software_open(decoder, &host, &last) != BZNA_OK)
         abort();
     if ((p.status = bzi_picture_describe(&alone, 1024, &format, &p.picture, &last)) != BZNA_OK)
         return p;
