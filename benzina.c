@@ -8970,8 +8970,7 @@ typedef struct bzi_tar_member {
 
 typedef struct bzi_tar {
     bzi_tar_member *members;          /* in the file's order */
-    uint32_t       *begins;           /* the first member of each sample, then member_count */
-    uint64_t        member_count;
+    uint32_t       *begins;           /* the first member of each sample, then the number of members */
     uint32_t        from_index;       /* 1: the places are from an index: they are checked when members are used */
     uint32_t        key_field;        /* number of "name", the key; BZI_NO_FIELD: members have such a field */
 } bzi_tar;
@@ -9178,7 +9177,7 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     if (tar->key_field != BZI_NO_FIELD)
         bzi_container_add_field(c, b->fields, BZNA_FIELD_TEXT, 0, "name");
     c->count = b->count;
-    tar->member_count = b->member_count;
+
     tar->members = bzi_arena_copy(&c->arena, b->members.data, b->member_count, sizeof *tar->members);
     c->fields = bzi_arena_copy(&c->arena, b->fields, c->field_count, sizeof *c->fields);
     if (bzi_buffer_push(&c->host->memory, &b->begins, &b->count, &member_count, sizeof member_count))
@@ -9186,7 +9185,7 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     if (!tar->members || !c->fields || !tar->begins)
         return bzi_fail_memory(err, "the index of a tar");
 
-    for (uint64_t i = 0; i < tar->member_count; i++)
+    for (uint64_t i = 0; i < b->member_count; i++)
         c->target_count += tar->members[i].field == c->target_field;
     /* a sample may have the field twice, which fails when the sample is used */
     c->target_count = bzi_min(c->target_count, c->count);
@@ -9514,14 +9513,14 @@ static bzna_status bzi_provider_copy(bzi_container *c, const char *const **texts
 
     if (count > SIZE_MAX / sizeof *copy)
         return BZI_FAIL(err, BZNA_E_LIMIT, "provider.%s: no array has %llu texts", what, (bzi_llu)count);
-    if (!BZI_ARENA_ZERO(&c->arena, copy, count))
-        return bzi_fail_memory(err, "the texts of a provider");
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count; i++)
         if (!(*texts)[i])
             return BZI_MISUSE(err, "provider.%s[%llu]: is NULL", what, (bzi_llu)i);
+    if (!BZI_ARENA_ZERO(&c->arena, copy, count))
+        return bzi_fail_memory(err, "the texts of a provider");
+    for (uint64_t i = 0; i < count; i++)
         if (!(copy[i] = bzi_arena_text(&c->arena, (*texts)[i])))
             return bzi_fail_memory(err, "the texts of a provider");
-    }
     *texts = copy;
     return BZNA_OK;
 }
@@ -11712,56 +11711,41 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
  * homography. */
 
 #ifndef BENZINA_NO_AUGMENT
-/* Kinds of operations, and the range of their magnitude; 0..0: they have none. */
-typedef struct bzi_op_kind {
-    uint32_t kind;                    /* BZNA_OP_... */
-    float    least;
-    float    most;
-} bzi_op_kind;
-
-static const bzi_op_kind bzi_op_kinds[] = {
-    { BZNA_OP_IDENTITY, 0, 0 },
-    { BZNA_OP_SHEAR_X, -10, 10 },
-    { BZNA_OP_SHEAR_Y, -10, 10 },
-    { BZNA_OP_TRANSLATE_X, -10, 10 },
-    { BZNA_OP_TRANSLATE_Y, -10, 10 },
-    { BZNA_OP_TRANSLATE_X_PX, -65536, 65536 },
-    { BZNA_OP_TRANSLATE_Y_PX, -65536, 65536 },
-    { BZNA_OP_ROTATE, -1e6f, 1e6f },
-    { BZNA_OP_BRIGHTNESS, -1, 1e6f },
-    { BZNA_OP_CONTRAST, -1, 1e6f },
-    { BZNA_OP_SATURATION, -1, 1e6f },
-    { BZNA_OP_HUE, -0.5f, 0.5f },
-    { BZNA_OP_GAMMA, 1e-6f, 65535 },
-    { BZNA_OP_POSTERIZE, 0, 8 },
-    { BZNA_OP_SOLARIZE, 0, 256 },
-    { BZNA_OP_SOLARIZE_ADD, -255, 255 },
-    { BZNA_OP_INVERT, 0, 0 },
-    { BZNA_OP_GRAYSCALE, 0, 0 },
-    { BZNA_OP_LIGHTING, 0, 100 },
-    { BZNA_OP_SHUFFLE, 0, 0 },
-    { BZNA_OP_AUTOCONTRAST, 0, 0 },
-    { BZNA_OP_EQUALIZE, 0, 0 },
-    { BZNA_OP_SHARPNESS, -1, 1e6f },
-    { BZNA_OP_BLUR, 1e-3f, 1000 },
-    { BZNA_OP_ERASE, FLT_MIN, 1 },
-    { BZNA_OP_CUTOUT, 0, 1 },
-    { BZNA_OP_GRID_MASK, FLT_MIN, 1 },
+/* The least and the most magnitude of each kind of operations; 0, 0: it has none. */
+static const float bzi_op_ranges[BZNA_OP_GRID_MASK + 1][2] = {
+    [BZNA_OP_SHEAR_X] = { -10, 10 },
+    [BZNA_OP_SHEAR_Y] = { -10, 10 },
+    [BZNA_OP_TRANSLATE_X] = { -10, 10 },
+    [BZNA_OP_TRANSLATE_Y] = { -10, 10 },
+    [BZNA_OP_TRANSLATE_X_PX] = { -65536, 65536 },
+    [BZNA_OP_TRANSLATE_Y_PX] = { -65536, 65536 },
+    [BZNA_OP_ROTATE] = { -1e6f, 1e6f },
+    [BZNA_OP_BRIGHTNESS] = { -1, 1e6f },
+    [BZNA_OP_CONTRAST] = { -1, 1e6f },
+    [BZNA_OP_SATURATION] = { -1, 1e6f },
+    [BZNA_OP_HUE] = { -0.5f, 0.5f },
+    [BZNA_OP_GAMMA] = { 1e-6f, 65535 },
+    [BZNA_OP_POSTERIZE] = { 0, 8 },
+    [BZNA_OP_SOLARIZE] = { 0, 256 },
+    [BZNA_OP_SOLARIZE_ADD] = { -255, 255 },
+    [BZNA_OP_LIGHTING] = { 0, 100 },
+    [BZNA_OP_SHARPNESS] = { -1, 1e6f },
+    [BZNA_OP_BLUR] = { 1e-3f, 1000 },
+    [BZNA_OP_ERASE] = { FLT_MIN, 1 },
+    [BZNA_OP_CUTOUT] = { 0, 1 },
+    [BZNA_OP_GRID_MASK] = { FLT_MIN, 1 },
 };
 
-/* Returns what is known of a kind; NULL: there is no such kind. */
-static const bzi_op_kind *bzi_op_find(uint32_t kind)
-{
-    for (size_t i = 0; i < BZI_LENGTH(bzi_op_kinds); i++)
-        if (bzi_op_kinds[i].kind == kind)
-            return &bzi_op_kinds[i];
-    return NULL;
-}
-
-/* Return 1 for operations that move pixels, that change them, and that cover them. Pre: there is such a kind. */
+/* Return 1 for operations that move pixels, that change them, and that cover them. */
 static int bzi_op_moves(uint32_t kind) { return kind >= BZNA_OP_SHEAR_X && kind <= BZNA_OP_ROTATE; }
 static int bzi_op_is_pixels(uint32_t kind) { return kind >= BZNA_OP_BRIGHTNESS && kind <= BZNA_OP_BLUR; }
-static int bzi_op_covers(uint32_t kind) { return kind >= BZNA_OP_ERASE; }
+static int bzi_op_covers(uint32_t kind) { return kind >= BZNA_OP_ERASE && kind <= BZNA_OP_GRID_MASK; }
+
+/* Returns 1 if there is such a kind. */
+static int bzi_op_exists(uint32_t kind)
+{
+    return kind == BZNA_OP_IDENTITY || bzi_op_moves(kind) || bzi_op_is_pixels(kind) || bzi_op_covers(kind);
+}
 
 #define BZI_BLUR_MOST 63u             /* pixels along an edge of a blur's kernel */
 #define BZI_BLUR_USUAL 23u            /* the default */
@@ -11781,13 +11765,13 @@ static int bzi_blur_fits(uint32_t kernel_px) { return kernel_px <= BZI_BLUR_MOST
 /* Returns the name of a member of a transform's operation that is out of its range, or NULL. */
 static const char *bzi_drawn_fault(const bzna_drawn *d)
 {
-    const bzi_op_kind *known = bzi_op_find(d->kind);
     const int shuffles = d->kind == BZNA_OP_SHUFFLE;
 
-    if (!known)
+    if (!bzi_op_exists(d->kind))
         return "kind";
-    const int is_sized = bzi_op_is_pixels(d->kind) && known->least < known->most;
-    if (!bzi_within(&d->magnitude, 1, is_sized ? known->least : -FLT_MAX, is_sized ? known->most : FLT_MAX))
+    const float *range = bzi_op_ranges[d->kind];
+    const int is_sized = bzi_op_is_pixels(d->kind) && range[0] < range[1];
+    if (!bzi_within(&d->magnitude, 1, is_sized ? range[0] : -FLT_MAX, is_sized ? range[1] : FLT_MAX))
         return "magnitude";
     if (!bzi_blur_fits(d->kernel_px))
         return "kernel_px";
@@ -11818,16 +11802,16 @@ static bzna_status bzi_transform_check_operations(const bzna_transform *t, bzna_
 /* Returns the name of a member of an operation that is out of its range, or has no effect; or NULL. */
 static const char *bzi_operation_fault(const bzna_operation *o)
 {
-    const bzi_op_kind *known = bzi_op_find(o->kind);
     const int erases = o->kind == BZNA_OP_ERASE, is_grid = o->kind == BZNA_OP_GRID_MASK;
 
-    if (!known)
+    if (!bzi_op_exists(o->kind))
         return "kind";
-    const int sized = known->least < known->most, covers = bzi_op_covers(o->kind);
-    const double most = o->sign ? fmin(known->most, -known->least) : known->most;
+    const float *range = bzi_op_ranges[o->kind];
+    const int sized = range[0] < range[1], covers = bzi_op_covers(o->kind);
+    const double most = o->sign ? fmin(range[1], -range[0]) : range[1];
     if (o->sign > 1 || (o->sign && !sized))
         return "sign";
-    if (!bzi_within(o->magnitude, 2, sized ? known->least : -FLT_MAX, sized ? most : FLT_MAX))
+    if (!bzi_within(o->magnitude, 2, sized ? range[0] : -FLT_MAX, sized ? most : FLT_MAX))
         return "magnitude";
     if (!bzi_blur_fits(o->kernel_px) || (o->kernel_px && o->kind != BZNA_OP_BLUR))
         return "kernel_px";
@@ -11921,16 +11905,12 @@ static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *w
 
 static double bzi_draw_magnitude(bzna_random *random, const bzna_policy *p, const bzna_operation *o)
 {
-    const bzi_op_kind *known = bzi_op_find(o->kind);
     const double from = o->magnitude[0], to = o->magnitude[1];
-    double drawn;
 
-    if (from == to || known->least == known->most)
+    if (from == to || bzi_op_ranges[o->kind][0] == bzi_op_ranges[o->kind][1])
         return from;
-    if (p->bins) {
-        drawn = bzi_draw_integer(random, p->bin[0], p->bin[1]) / (p->bins - 1.0);
-        return from + (to - from) * drawn;
-    }
+    if (p->bins)
+        return from + (to - from) * (bzi_draw_integer(random, p->bin[0], p->bin[1]) / (p->bins - 1.0));
     return bzi_draw(random, fmin(from, to), fmax(from, to));
 }
 
@@ -12303,7 +12283,6 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
                                  uint32_t channels, bzna_error *err)
 {
     double h[9];
-    bzna_status status;
 
     memset(slot, 0, sizeof *slot);
     bzi_slot_planes(slot, picture);
@@ -12318,8 +12297,8 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     slot->depth = (int32_t)picture->depth;
     slot->filter = t->filter;
 
-    if ((status = bzi_slot_matrix(slot, picture, t->matrix, err)) != BZNA_OK)
-        return status;
+    if (bzi_slot_matrix(slot, picture, t->matrix, err) != BZNA_OK)
+        return err->status;
 
     bzi_picture_orient(picture, t->homography, h);
     for (int i = 0; i < 9; i++)
@@ -12496,34 +12475,9 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 #ifndef BENZINA_NO_AUGMENT
 _Static_assert(BZI_KERNEL_RADIUS >= BZI_BLUR_MOST / 2, "tiles have room for a blur's radius");
 
-/* Returns what the warp of a view with operations on pixels writes: three planes of bytes. */
-static bzi_kernel_output bzi_operations_planes(const bzi_kernel_output *out)
-{
-    const bzna_output planes = { .width = (uint32_t)out->width, .height = (uint32_t)out->height,
-                                 .dtype = BZNA_DTYPE_UINT8 };
-    return bzi_output_make(&planes);
-}
-
-/* Returns the transform by which that is warped. A fill in units of the output becomes a color. */
-static bzna_transform bzi_operations_transform(const bzna_transform *t, uint32_t channels)
-{
-    bzna_transform warped = *t;
-
-    for (int i = 0; i < 3; i++) {
-        const int from = channels == BZNA_CHANNELS_GRAY ? 0 : channels == BZNA_CHANNELS_BGR ? 2 - i : i;
-        if (t->fill_space == BZNA_FILL_OUTPUT)
-            warped.fill[i] = t->fill[from] / t->scale[from] + t->bias[from];
-        warped.bias[i] = 0;
-        warped.scale[i] = 1;
-    }
-    warped.fill_space = BZNA_FILL_RGB;
-    return warped;
-}
-
 /* Sets the color and the noise of an operation that covers pixels, by the channels that are delivered. */
 static void bzi_operation_color(bzi_kernel_op *op, const bzna_drawn *d, const bzna_transform *t, uint32_t channels)
 {
-
     op->bits = d->value_space == BZNA_FILL_RGB;
     for (int i = 0; i < 3; i++) {
         const float value = channels == BZNA_CHANNELS_GRAY && op->bits ? bzi_kernel_luma(bzi_luma, d->value) :
@@ -12619,15 +12573,15 @@ typedef struct bzi_kernel_pass {
 } bzi_kernel_pass;
 
 #define bzi_kernel_operate(pass, out)               ((void)(pass))
-#define bzi_operations_planes(out)                  (*(out))
-#define bzi_operations_transform(t, channels)       (*(t))
+
 #define bzi_operations_make(t, channels, out, pass) ((void)(out), memset(pass, 0, sizeof *(pass)))
 #define bzi_augment_has_pixels(augment)             0
 #define bzi_scratch_bytes(out)                      ((void)(out), 0)
 
 #endif
 
-/* Makes slot and passes of a view, as bzi_slot_make. Pre: the transform was checked. */
+/* Makes slot and passes of a view, as bzi_slot_make. With operations on pixels, the warp writes R, G, B, and a fill in
+ * units of the output becomes a color. Pre: the transform was checked. */
 static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
                                  const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
                                  bzna_error *err)
@@ -12636,14 +12590,24 @@ static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, c
     if (!pass->pixels)
         return bzi_slot_make(slot, picture, t, channels, err);
 
-    const bzna_transform warped = bzi_operations_transform(t, channels);
+    bzna_transform warped = *t;
+    for (int i = 0; i < 3; i++) {
+        const int from = channels == BZNA_CHANNELS_GRAY ? 0 : channels == BZNA_CHANNELS_BGR ? 2 - i : i;
+        if (t->fill_space == BZNA_FILL_OUTPUT)
+            warped.fill[i] = t->fill[from] / t->scale[from] + t->bias[from];
+        warped.bias[i] = 0;
+        warped.scale[i] = 1;
+    }
+    warped.fill_space = BZNA_FILL_RGB;
     return bzi_slot_make(slot, picture, &warped, BZNA_CHANNELS_RGB, err);
 }
 
-/* Returns where a view's warp goes. */
+/* Returns what a view's warp writes: its output, or with operations on pixels three planes of bytes. */
 static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
-    return pass->pixels ? bzi_operations_planes(out) : *out;
+    const bzna_output planes = { .width = (uint32_t)out->width, .height = (uint32_t)out->height,
+                                 .dtype = BZNA_DTYPE_UINT8 };
+    return pass->pixels ? bzi_output_make(&planes) : *out;
 }
 
 /* Lets a view's warp write to scratch memory if it has operations on pixels, and its passes to its slot. */

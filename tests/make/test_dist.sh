@@ -60,7 +60,7 @@ lacks() { # folder, name...: what the rooms had is gone
         AVCODEC) gone="avcodec_" ;;
         JPEG)    gone="jpeg_read_header"           # NVDEC and the writer need the header of a JPEG
                  case " $* " in *" CUDA "*) case " $* " in *" WRITER "*) gone="$gone bzi_jpeg_read bzi_jpeg_next" ;; esac ;; esac ;;
-        AUGMENT) gone="bzi_op_kinds bzi_kernel_blur bzna_augment_draw" ;;
+        AUGMENT) gone="bzi_op_ranges bzi_kernel_blur bzna_augment_draw" ;;
         MXNET)   gone="bzi_mxnet_enlarge" ;;
         THREADS) gone="pthread_create" ;;
         esac

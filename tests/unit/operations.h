@@ -12,11 +12,11 @@ static const uint32_t pixel_kinds[] = {
 static bzna_drawn any_drawn(uint32_t kind, int32_t width, int32_t height)
 {
     static const float orders[4][3] = { { 1, 2, 0 }, { 2, 1, 0 }, { 1, 0, 2 }, { 2, 0, 1 } };
-    const bzi_op_kind *row = bzi_op_find(kind);
+    const float least = bzi_op_ranges[kind][0], limit = bzi_op_ranges[kind][1];
     bzna_drawn d = { .kind = kind, .key = { random_u32(), random_u32() } };
-    const float most = row->most < 3 ? row->most : kind == BZNA_OP_SOLARIZE_ADD ? 255 : kind >= BZNA_OP_POSTERIZE &&
-                       kind <= BZNA_OP_SOLARIZE ? row->most : 3;
-    d.magnitude = (float)random_real(row->least > 0 ? 0.2 : row->least, most);
+    const float most = limit < 3 ? limit : kind == BZNA_OP_SOLARIZE_ADD ? 255 : kind >= BZNA_OP_POSTERIZE &&
+                       kind <= BZNA_OP_SOLARIZE ? limit : 3;
+    d.magnitude = (float)random_real(least > 0 ? 0.2 : least, most);
     if (kind == BZNA_OP_BLUR)
         d.kernel_px = (uint32_t)random_int(0, 31) * 2 + 1;
     for (int i = 0; i < 3; i++)

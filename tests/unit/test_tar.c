@@ -1157,7 +1157,7 @@ TEST(an_index_gives_what_the_headers_give)
         CHECK_STR(value_of(d[i], 1, "name"), "e/1");
     }
     CHECK_EQ(bzi_dataset_fingerprint(d[0]), bzi_dataset_fingerprint(d[1]));
-    CHECK_EQ(tar_in(d[0])->member_count, tar_in(d[1])->member_count);
+    CHECK_EQ(tar_in(d[0])->begins[2], tar_in(d[1])->begins[2]);
     CHECK(!memcmp(tar_in(d[0])->members, tar_in(d[1])->members, 5 * sizeof(bzi_tar_member)));
     CHECK_EQ(d[0]->parts[0].container->field_count, d[1]->parts[0].container->field_count);
     CHECK(!memcmp(d[0]->parts[0].container->fields, d[1]->parts[0].container->fields,
