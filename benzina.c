@@ -11479,15 +11479,6 @@ static void bzi_distort_perspective(double q[4][2], const double size[2], double
     bzi_homography_multiply(h, p, h);
 }
 
-/* Draws where torchvision's RandomPerspective moves the corners of the output, clockwise from the top left one. */
-static void bzi_draw_corners(bzna_random *random, double distortion, const double size[2], double q[4][2])
-{
-    for (int i = 0; i < 8; i++) {
-        const int axis = i % 2, far = axis ? i >= 4 : i == 2 || i == 4;
-        const double reach = floor(distortion * floor(size[axis] / 2));
-        q[i / 2][axis] = bzi_draw_integer(random, 0, reach) + (far ? size[axis] - 1 - reach : 0);
-    }
-}
 
 /* Draws one warp, and writes its homography from output to input pixels. Pre: bzi_warp_resolve has made it, and sizes
  * are above 0. */
@@ -11511,7 +11502,11 @@ static void bzi_warp_draw(bzna_random *random, const bzna_warp *p, const uint32_
         bzi_distort_affine(rotate, shear_x, shear_y, a.out, h);
 
     if (p->perspective > 0 && bzi_draw_flip(random, p->perspective_p)) {
-        bzi_draw_corners(random, p->perspective, a.out, corners);
+        for (int i = 0; i < 8; i++) {                       /* as torchvision's RandomPerspective moves them */
+            const int axis = i % 2, far = axis ? i >= 4 : i == 2 || i == 4;
+            const double reach = floor(p->perspective * floor(a.out[axis] / 2));
+            corners[i / 2][axis] = bzi_draw_integer(random, 0, reach) + (far ? a.out[axis] - 1 - reach : 0);
+        }
         bzi_distort_perspective(corners, a.out, h);
     }
 }
@@ -11572,15 +11567,10 @@ static const char *bzi_warp_fault(const bzna_warp *w)
     const double most = w->kind == BZNA_WARP_CENTER_RESIZED_CROP ? 1e3 : 1e6;
     const bzna_mxnet *m = &w->mxnet;
 
-    if (!(w->scale[0] >= DBL_MIN && w->scale[1] >= w->scale[0] && w->scale[1] <= most))
-        return "scale";
-    if (bzi_is_set(w->ratio) && !(w->ratio[0] >= DBL_MIN))
-        return "ratio";
-    if (m->canvas_px[1] && m->canvas_px[0] > m->canvas_px[1])
-        return "mxnet.canvas_px";
-    if (m->crop_px[0] > m->crop_px[1] || (m->crop_px[1] && !m->crop_px[0]))
-        return "mxnet.crop_px";
-    return NULL;
+    return !(w->scale[0] >= DBL_MIN && w->scale[1] >= w->scale[0] && w->scale[1] <= most) ? "scale" :
+           bzi_is_set(w->ratio) && !(w->ratio[0] >= DBL_MIN) ? "ratio" :
+           m->canvas_px[1] && m->canvas_px[0] > m->canvas_px[1] ? "mxnet.canvas_px" :
+           m->crop_px[0] > m->crop_px[1] || (m->crop_px[1] && !m->crop_px[0]) ? "mxnet.crop_px" : NULL;
 }
 
 /* Checks a warp, and fills in its defaults. Both numbers of a CENTER_RESIZED_CROP's scale become its edge. where: what
@@ -11771,21 +11761,17 @@ static const char *bzi_drawn_fault(const bzna_drawn *d)
         return "kind";
     const float *range = bzi_op_ranges[d->kind];
     const int is_sized = bzi_op_is_pixels(d->kind) && range[0] < range[1];
-    if (!bzi_within(&d->magnitude, 1, is_sized ? range[0] : -FLT_MAX, is_sized ? range[1] : FLT_MAX))
-        return "magnitude";
-    if (!bzi_blur_fits(d->kernel_px))
-        return "kernel_px";
-    if (d->value_space > BZNA_FILL_OUTPUT)
-        return "value_space";
     for (int i = 0; i < 4; i++)
         if (d->area[i] < 0 || d->area[i] > (int32_t)BZI_LIMIT_EDGE)
             return "area";
-    if (!bzi_within(d->value, 3, shuffles ? 0 : -FLT_MAX, shuffles ? 2 : FLT_MAX))
-        return "value";
     for (int i = 0; i < 3 && shuffles; i++)
         if (d->value[i] != floorf(d->value[i]))
             return "value";
-    return bzi_within(&d->noise, 1, 0, FLT_MAX) ? NULL : "noise";
+    return !bzi_within(&d->magnitude, 1, is_sized ? range[0] : -FLT_MAX, is_sized ? range[1] : FLT_MAX) ? "magnitude" :
+           !bzi_blur_fits(d->kernel_px) ? "kernel_px" :
+           d->value_space > BZNA_FILL_OUTPUT ? "value_space" :
+           !bzi_within(d->value, 3, shuffles ? 0 : -FLT_MAX, shuffles ? 2 : FLT_MAX) ? "value" :
+           !bzi_within(&d->noise, 1, 0, FLT_MAX) ? "noise" : NULL;
 }
 
 /* Checks what a transform says of its operations. Pre: they are not more than there is room for. */
@@ -11809,23 +11795,17 @@ static const char *bzi_operation_fault(const bzna_operation *o)
     const float *range = bzi_op_ranges[o->kind];
     const int sized = range[0] < range[1], covers = bzi_op_covers(o->kind);
     const double most = o->sign ? fmin(range[1], -range[0]) : range[1];
-    if (o->sign > 1 || (o->sign && !sized))
-        return "sign";
-    if (!bzi_within(o->magnitude, 2, sized ? range[0] : -FLT_MAX, sized ? most : FLT_MAX))
-        return "magnitude";
-    if (!bzi_blur_fits(o->kernel_px) || (o->kernel_px && o->kind != BZNA_OP_BLUR))
-        return "kernel_px";
-    if ((o->ratio[0] != 0 || o->ratio[1] != 0) &&
-        !(erases && bzi_within(o->ratio, 2, 1e-3, 1e3) && o->ratio[0] <= o->ratio[1]) &&
-        !(is_grid && bzi_within(o->ratio, 1, 0, 1) && o->ratio[1] == 0))
-        return "ratio";
-    if (!bzi_within(o->value, 3, covers ? -1e30 : 0, covers ? 1e30 : 0))
-        return "value";
-    if (o->value_space > (covers ? BZNA_FILL_OUTPUT : 0))
-        return "value_space";
-    if (!bzi_within(&o->noise, 1, 0, erases ? 1e30 : 0))
-        return "noise";
-    return NULL;
+    const int ratio_fits =
+        (o->ratio[0] == 0 && o->ratio[1] == 0) ||
+        (erases && bzi_within(o->ratio, 2, 1e-3, 1e3) && o->ratio[0] <= o->ratio[1]) ||
+        (is_grid && bzi_within(o->ratio, 1, 0, 1) && o->ratio[1] == 0);
+    return o->sign > (uint32_t)sized ? "sign" :
+           !bzi_within(o->magnitude, 2, sized ? range[0] : -FLT_MAX, sized ? most : FLT_MAX) ? "magnitude" :
+           !bzi_blur_fits(o->kernel_px) || (o->kernel_px && o->kind != BZNA_OP_BLUR) ? "kernel_px" :
+           !ratio_fits ? "ratio" :
+           !bzi_within(o->value, 3, covers ? -1e30 : 0, covers ? 1e30 : 0) ? "value" :
+           o->value_space > (covers ? BZNA_FILL_OUTPUT : 0) ? "value_space" :
+           !bzi_within(&o->noise, 1, 0, erases ? 1e30 : 0) ? "noise" : NULL;
 }
 
 /* Returns how many groups a policy draws. */
@@ -11841,18 +11821,14 @@ static const char *bzi_policy_fault(const bzna_policy *p)
 {
     const uint32_t size = bzi_default(p->group_size, 1);
 
-    if (!p->operations)
-        return "operations";
-    if (p->operation_count % size)
-        return "group_size";
-    if ((p->apply == BZNA_POLICY_ALL && p->draws) || p->draws > BZI_LIMIT_OPERATIONS ||
-        (p->apply == BZNA_POLICY_SHUFFLE && p->draws > p->operation_count / size))
-        return "draws";
-    if (p->bins == 1 || p->bins > 1000000)
-        return "bins";
-    if (p->bin[0] > p->bin[1] || p->bin[1] > (p->bins ? p->bins - 1 : 0))
-        return "bin";
-    return NULL;
+    const uint32_t most = p->apply == BZNA_POLICY_ALL ? 0 :
+                          p->apply == BZNA_POLICY_SHUFFLE ? p->operation_count / size : BZI_LIMIT_OPERATIONS;
+
+    return !p->operations ? "operations" :
+           p->operation_count % size ? "group_size" :
+           p->draws > bzi_min32(most, BZI_LIMIT_OPERATIONS) ? "draws" :
+           p->bins == 1 || p->bins > 1000000 ? "bins" :
+           p->bin[0] > p->bin[1] || p->bin[1] > (p->bins ? p->bins - 1 : 0) ? "bin" : NULL;
 }
 
 /* Returns how many operations policies may draw for a view, at most. Pre: each of them was checked. */
@@ -12140,17 +12116,6 @@ static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t, uint
     }
 }
 
-/* Fills in the rectangle outside of which a slot is fill. Pre: the slot has its colors. */
-static void bzi_slot_clip(bzi_kernel_slot *slot, const bzna_transform *t)
-{
-    if (bzi_is_zero(t->clip, sizeof t->clip))
-        return;
-    slot->flags |= BZI_KERNEL_CLIP;
-    for (int i = 0; i < 6; i++)
-        slot->clip[i] = (float)t->clip[i];
-    for (int i = 0; i < 2; i++)
-        slot->clip_last[i] = (float)(t->clip_size[i] - 1);
-}
 
 /* Fills in the jitter of a slot. Brightness, saturation and gray alone are matrices. A brightness above 1 goes into
  * slot->rgb, after which the kernel clamps, as torchvision does; one below 1 needs no clamp and goes into slot->color.
@@ -12231,12 +12196,6 @@ static bzna_status bzi_slot_matrix(bzi_kernel_slot *slot, const bzna_picture *pi
     return BZNA_OK;
 }
 
-/* Returns 1 if the two passes of a filter can be rounded: they are two, and the planes are what PIL filters. */
-static int bzi_slot_rounds(const bzi_kernel_slot *slot, const bzna_picture *picture)
-{
-    return slot->filter != BZNA_FILTER_NEAREST && bzi_kernel_is_separable(slot->h) &&
-           (!picture->plane[1] || bzi_picture_is_rgb(picture));
-}
 
 /* Returns 1 if width and height of a picture are exchanged when it is seen. */
 static uint32_t bzi_picture_is_turned(const bzna_picture *picture) { return picture->orientation > 4; }
@@ -12283,6 +12242,7 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
                                  uint32_t channels, bzna_error *err)
 {
     double h[9];
+    int rounds;
 
     memset(slot, 0, sizeof *slot);
     bzi_slot_planes(slot, picture);
@@ -12303,11 +12263,19 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     bzi_picture_orient(picture, t->homography, h);
     for (int i = 0; i < 9; i++)
         slot->h[i] = (float)h[i];
-    slot->antialias = t->antialias != BZNA_ANTIALIAS_ROUND || bzi_slot_rounds(slot, picture) ? t->antialias :
-                                                                                             BZNA_ANTIALIAS_AUTO;
+    /* the passes of a filter can be rounded if they are two, and the planes are what PIL filters */
+    rounds = slot->filter != BZNA_FILTER_NEAREST && bzi_kernel_is_separable(slot->h) &&
+             (!picture->plane[1] || bzi_picture_is_rgb(picture));
+    slot->antialias = t->antialias != BZNA_ANTIALIAS_ROUND || rounds ? t->antialias : BZNA_ANTIALIAS_AUTO;
 
     bzi_slot_colors(slot, t, channels);
-    bzi_slot_clip(slot, t);
+    if (!bzi_is_zero(t->clip, sizeof t->clip)) {            /* outside of which the slot is fill */
+        slot->flags |= BZI_KERNEL_CLIP;
+        for (int i = 0; i < 6; i++)
+            slot->clip[i] = (float)t->clip[i];
+        for (int i = 0; i < 2; i++)
+            slot->clip_last[i] = (float)(t->clip_size[i] - 1);
+    }
     bzi_slot_jitter(slot, t);
     if (channels == BZNA_CHANNELS_BGR)
         bzi_slot_swap(slot);
