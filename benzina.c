@@ -11184,9 +11184,12 @@ static double bzi_draw(bzna_random *random, double lo, double hi)
     return lo < hi ? bzi_random_uniform(random, lo, hi) : lo;
 }
 
+static double bzi_draw_in(bzna_random *random, const double range[2]) { return bzi_draw(random, range[0], range[1]); }
+
 /* The same, log-uniform. */
-static double bzi_draw_log(bzna_random *random, double lo, double hi)
+static double bzi_draw_log(bzna_random *random, const double range[2])
 {
+    const double lo = range[0], hi = range[1];
     return lo < hi ? bzi_math_exp(bzi_random_uniform(random, bzi_math_log(lo), bzi_math_log(hi))) : lo;
 }
 
@@ -11232,8 +11235,8 @@ static void bzi_crop_torchvision(bzna_random *random, const bzna_warp *p, bzi_af
     int tries = 0, fits = 0;
 
     while (!fits && tries++ < 10) {
-        const double area = a->in[0] * a->in[1] * bzi_draw(random, p->scale[0], p->scale[1]);
-        const double ratio = p->ratio[0] > 0 ? bzi_draw_log(random, p->ratio[0], p->ratio[1]) : a->in[0] / a->in[1];
+        const double area = a->in[0] * a->in[1] * bzi_draw_in(random, p->scale);
+        const double ratio = p->ratio[0] > 0 ? bzi_draw_log(random, p->ratio) : a->in[0] / a->in[1];
         fits = bzi_crop_size(a, area, ratio, 1);
     }
 
@@ -11278,13 +11281,13 @@ static void bzi_crop_resized(double edge, bzi_affine *a)
 static void bzi_crop_benzina(bzna_random *random, const bzna_warp *p, bzi_affine *a)
 {
     const double edge = p->kind == BZNA_WARP_CENTER_RESIZED_CROP ? p->scale[0] : 1;
-    const double scale = edge * bzi_draw_log(random, p->scale[0], p->scale[1]);
+    const double scale = edge * bzi_draw_log(random, p->scale);
     int tries = 0, fits = !(p->ratio[0] > 0);
 
     for (int i = 0; i < 2; i++)
         a->crop[i] = a->resize ? a->in[i] * sqrt(scale) : a->out[i];
     while (!fits && tries++ < 10)
-        fits = bzi_crop_size(a, scale * a->in[0] * a->in[1], bzi_draw_log(random, p->ratio[0], p->ratio[1]), 0);
+        fits = bzi_crop_size(a, scale * a->in[0] * a->in[1], bzi_draw_log(random, p->ratio), 0);
 
     for (int i = 0; i < 2 && fits; i++) {
         const double margin = fmax(0, (a->in[i] - a->crop[i]) / 2);
@@ -11310,7 +11313,7 @@ static void bzi_warp_similarity(bzna_random *random, const bzna_warp *p, bzi_aff
     else
         bzi_crop_torchvision(random, p, a);
 
-    a->degrees = bzi_draw(random, p->degrees[0], p->degrees[1]);
+    a->degrees = bzi_draw_in(random, p->degrees);
     for (int i = 0; i < 2; i++)
         a->shift[i] = bzi_draw(random, -p->translate[i] * a->out[i], p->translate[i] * a->out[i]);
     a->flip[0] = bzi_draw_flip(random, p->flip_h);
@@ -11373,10 +11376,10 @@ static void bzi_warp_mxnet(bzna_random *random, const bzna_warp *p, const bzi_af
     }
     const double shear = bzi_draw(random, -x->shear_ratio, x->shear_ratio);
     const double degrees = bzi_draw_integer(random, p->degrees[0], p->degrees[1]);
-    const double k = bzi_draw(random, p->scale[0], p->scale[1]), ratio = bzi_draw(random, p->ratio[0], p->ratio[1]);
+    const double k = bzi_draw_in(random, p->scale), ratio = bzi_draw_in(random, p->ratio);
     const double c = bzi_math_cos(degrees), d = bzi_math_sin(degrees), hs = 2 * k / (1 + ratio), ws = ratio * hs;
-    const double m[4] = { hs * c - shear * d * ws, hs * d + shear * c * ws, -d * ws, c * ws };
-    const double inverse[4] = { m[3] / (hs * ws), -m[1] / (hs * ws), -m[2] / (hs * ws), m[0] / (hs * ws) };
+    const double m[4] = { hs * c - shear * d * ws, hs * d + shear * c * ws, -d * ws, c * ws }, area = hs * ws;
+    const double inverse[4] = { m[3] / area, -m[1] / area, -m[2] / area, m[0] / area };
     if (x->crop_px[1])
         crop[0] = crop[1] = bzi_draw_integer(random, x->crop_px[0], x->crop_px[1]);
     for (int i = 0; i < 2; i++) {
@@ -11495,9 +11498,9 @@ static void bzi_warp_draw(bzna_random *random, const bzna_warp *p, const uint32_
 #endif
         bzi_warp_similarity(random, p, &a, h);
 
-    rotate = bzi_draw(random, p->rotate[0], p->rotate[1]);
-    shear_x = bzi_draw(random, p->shear[0], p->shear[1]);
-    shear_y = bzi_draw(random, p->shear[2], p->shear[3]);
+    rotate = bzi_draw_in(random, p->rotate);
+    shear_x = bzi_draw_in(random, p->shear);
+    shear_y = bzi_draw_in(random, p->shear + 2);
     if (rotate != 0 || shear_x != 0 || shear_y != 0)
         bzi_distort_affine(rotate, shear_x, shear_y, a.out, h);
 
@@ -11894,10 +11897,10 @@ static double bzi_draw_magnitude(bzna_random *random, const bzna_policy *p, cons
 static void bzi_draw_erase(bzna_random *random, const bzna_policy *p, const bzna_operation *o, const double out[2],
                            bzna_drawn *d)
 {
-    const double low = o->ratio[0] != 0 ? o->ratio[0] : 0.3, high = o->ratio[1] != 0 ? o->ratio[1] : 3.3;
+    const double ratios[2] = { o->ratio[0] != 0 ? o->ratio[0] : 0.3, o->ratio[1] != 0 ? o->ratio[1] : 3.3 };
 
     for (int i = 0; i < 10; i++) {
-        const double share = bzi_draw_magnitude(random, p, o), ratio = bzi_draw_log(random, low, high);
+        const double share = bzi_draw_magnitude(random, p, o), ratio = bzi_draw_log(random, ratios);
         const double area = out[0] * out[1] * share, edge[2] = { rint(sqrt(area / ratio)), rint(sqrt(area * ratio)) };
 
         d->magnitude = (float)share;
