@@ -12229,13 +12229,16 @@ static void bzi_picture_orient(const bzna_picture *picture, const double given[9
     }
 }
 
-/* Tells a slot where the samples of its picture lie. */
+/* Returns the bytes of a sample of so many bits. */
+static uint32_t bzi_sample_bytes(uint32_t depth) { return depth > 8 ? 2 : 1; }
+
+/* Tells a slot where the samples of its picture are. */
 static void bzi_slot_planes(bzi_kernel_slot *slot, const bzna_picture *picture)
 {
     for (int i = 0; i < 3; i++) {
         slot->plane[i] = (uint64_t)(uintptr_t)picture->plane[i];
         slot->pitch[i] = (int32_t)picture->pitch[i];
-        slot->step[i] = picture->step[i] ? (int32_t)picture->step[i] : picture->depth > 8 ? 2 : 1;
+        slot->step[i] = (int32_t)bzi_default(picture->step[i], bzi_sample_bytes(picture->depth));
     }
 }
 
@@ -12476,7 +12479,7 @@ static bzi_kernel_op bzi_operation_make(const bzna_drawn *d, const bzna_transfor
         op.bits = (0xff00u >> (uint32_t)(d->magnitude + 0.5f)) & 0xff;
         break;
     case BZNA_OP_BLUR:
-        op.bits = bzi_min32((d->kernel_px ? d->kernel_px : BZI_BLUR_USUAL) / 2, (uint32_t)shorter - 1);
+        op.bits = bzi_min32(bzi_default(d->kernel_px, BZI_BLUR_USUAL) / 2, (uint32_t)shorter - 1);
         op.a[0] = (float)bzi_math_exp(-1 / (2 * (double)d->magnitude * (double)d->magnitude));
         break;
     case BZNA_OP_LIGHTING:
@@ -13363,7 +13366,7 @@ static uint64_t bzi_picture_planes(const bzna_picture *picture, uint32_t count, 
     for (uint32_t i = 0; i < count; i++) {
         bzi_plane *plane = &planes[i];
         plane->row_bytes = (uint64_t)bzi_subsampled(width, i ? picture->chroma_shift_x : 0) * samples *
-                           (picture->depth > 8 ? 2 : 1);
+                           bzi_sample_bytes(picture->depth);
         plane->rows = bzi_subsampled(height, i ? picture->chroma_shift_y : 0);
         plane->pitch = (plane->row_bytes + 63) & ~(uint64_t)63;
         plane->offset = total;
@@ -13375,7 +13378,7 @@ static uint64_t bzi_picture_planes(const bzna_picture *picture, uint32_t count, 
 /* Copies one plane so that samples lie side by side, and sets the picture's pitch and step to those of the copy. */
 static void bzi_picture_copy_plane(bzna_picture *picture, uint32_t i, const bzi_plane *plane, uint8_t *dst)
 {
-    const uint32_t bytes = picture->depth > 8 ? 2 : 1, step = bzi_default(picture->step[i], bytes);
+    const uint32_t bytes = bzi_sample_bytes(picture->depth), step = bzi_default(picture->step[i], bytes);
 
     for (uint64_t y = 0; y < plane->rows; y++, dst += plane->pitch) {
         const uint8_t *src = (const uint8_t *)picture->plane[i] + (int64_t)y * picture->pitch[i];
@@ -13430,7 +13433,7 @@ static void bzi_own_layout(bzi_own_frame *frame, const bzna_picture *picture, co
     const int is_one = format->pixels == BZNA_PIXELS_INDEX || format->interleaved || !format->chroma_format;
 
     frame->to = (bzna_codec_planes){ .struct_size = sizeof frame->to, .width = width, .height = height,
-                                     .step = samples * (picture->depth > 8 ? 2 : 1) };
+                                     .step = samples * bzi_sample_bytes(picture->depth) };
     frame->needed.x1 = bzi_min32(bzi_max32((uint32_t)wanted->columns.end, 1), width);
     frame->needed.y1 = bzi_min32(bzi_max32((uint32_t)wanted->rows.end, 1), height);
     frame->needed.x0 = bzi_min32((uint32_t)wanted->columns.first, frame->needed.x1 - 1);
@@ -13483,47 +13486,26 @@ static bzi_area bzi_own_area(const bzi_own_frame *frame, const bzna_picture *pic
                        bzi_subsampled(frame->needed.y1, shift_y) - y };
 }
 
-/* Gives the planes as the warp reads them: G, B, R; Y, Cb, Cr; or gray. colors: where the three planes of a picture
- * with a palette go. */
-static void bzi_own_planes(const bzi_own_frame *frame, const bzi_format *format, uint8_t *colors,
-                           bzna_picture *picture)
-{
-    const uint32_t is_rgb = format->chroma_format == 3;
-    const uint64_t size = frame->planes[0].pitch * frame->planes[0].rows;
-    const uint8_t *numbers = frame->to.plane[0];
-
-    for (uint32_t i = 0; i < (format->chroma_format ? 3u : 1u); i++) {
-        const uint32_t from = is_rgb ? (i + 1) % 3 : i;
-        picture->plane[i] = frame->to.plane[from];
-        picture->pitch[i] = frame->to.pitch[from];
-        picture->step[i] = frame->to.step;
-        if (!is_rgb || format->pixels != BZNA_PIXELS_INDEX)
-            continue;
-        for (uint64_t at = 0; at < size; at++)
-            colors[size * i + at] = frame->palette[3 * numbers[at] + from];
-        picture->plane[i] = colors + size * i;
-        picture->pitch[i] = frame->to.pitch[0];
-    }
-}
-
 /* Decodes a picture of the program's own codecs. As with libavcodec, a picture that may lack pixels is decoded again,
- * with the opposite of each byte, and what differs now was never written. Pre: it was inspected. */
+ * with the opposite of each byte, and what differs now was never written. The planes are given as the warp reads them:
+ * G, B, R; Y, Cb, Cr; or gray. Pre: the picture was inspected. */
 static bzna_status bzi_software_own(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                     const bzi_wanted *wanted, bzna_picture *picture, bzna_error *err)
 {
+    const uint32_t is_rgb = format->chroma_format == 3;
     bzi_own *own = &software->own;
     bzi_own_frame frame;
     bzi_buffer *buffer = &own->pixels;
-    uint64_t colors;
+    uint64_t colors;                  /* bytes of each plane that a palette makes; 0: there is none */
     int lacks = 0;
 
     bzi_own_layout(&frame, picture, format, wanted);
-    colors = format->pixels == BZNA_PIXELS_INDEX ? 3 * frame.planes[0].pitch * frame.planes[0].rows : 0;
+    colors = format->pixels == BZNA_PIXELS_INDEX ? frame.planes[0].pitch * frame.planes[0].rows : 0;
 
     for (int again = 0; again <= lacks; again++) {
         buffer = again ? &own->again : &own->pixels;
         /* with 16 KiB or more, memory is aligned as planes are */
-        if (!bzi_buffer_reserve(software->memory, buffer, bzi_max(frame.size + colors, 16384), 0))
+        if (!bzi_buffer_reserve(software->memory, buffer, bzi_max(frame.size + 3 * colors, 16384), 0))
             return bzi_fail_memory(err, "a picture's planes");
         if (bzi_own_run(own, image, format, &frame, buffer->data, again ? BZI_FILL_SECOND : BZI_FILL_FIRST, err) !=
             BZNA_OK)
@@ -13539,7 +13521,17 @@ static bzna_status bzi_software_own(bzi_software *software, const bzna_image *im
             lacks = lacks || bzi_area_may_lack(&first);
         }
     }
-    bzi_own_planes(&frame, format, buffer->data + frame.size, picture);
+
+    for (uint32_t i = 0; i < (format->chroma_format ? 3u : 1u); i++) {
+        const uint32_t from = is_rgb ? (i + 1) % 3 : i;
+        uint8_t *const color = buffer->data + frame.size + colors * i;
+
+        picture->plane[i] = colors && is_rgb ? color : frame.to.plane[from];
+        picture->pitch[i] = frame.to.pitch[colors ? 0 : from];
+        picture->step[i] = frame.to.step;
+        for (uint64_t at = 0; at < colors && is_rgb; at++)
+            color[at] = frame.palette[3 * ((const uint8_t *)frame.to.plane[0])[at] + from];
+    }
     return BZNA_OK;
 }
 
@@ -13858,6 +13850,9 @@ static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
                        (int)device->info.device.ordinal, code);
 }
 
+/* Returns 1 if NVDEC is not used any more, or no call may be made. */
+static int bzi_device_is_stuck(bzi_device *device) { return atomic_load(&device->stuck) != BZI_STUCK_NOT; }
+
 static int bzi_device_is_hung(bzi_device *device) { return atomic_load(&device->stuck) == BZI_STUCK_CALL; }
 
 static int bzi_device_is_wrong(bzi_device *device) { return atomic_load(&device->lost) == BZI_DEVICE_WRONG; }
@@ -13919,7 +13914,7 @@ static bzna_status bzi_device_video(bzi_device *device, bzna_error *err)
 {
     if (bzi_device_is_hung(device))
         return bzi_device_fail_lost(device, err);
-    if (atomic_load(&device->stuck))
+    if (bzi_device_is_stuck(device))
         return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s has not finished a picture for seconds, and is no longer "
                         "used: restart the process", device->info.name);
     *err = device->video;
@@ -14184,7 +14179,7 @@ static void bzi_device_close(bzi_device *device)
     bzna_error ignored;
 
     /* a driver that is stuck may not return from these calls */
-    if (device->process == bzi_os_process() && !atomic_load(&device->stuck)) {
+    if (device->process == bzi_os_process() && !bzi_device_is_stuck(device)) {
         int entered = device->module && bzi_device_enter(device, &ignored) == BZNA_OK;
         if (device->module)
             device->cu.cuModuleUnload(device->module);       /* for a lost device, without its context */
@@ -14576,7 +14571,7 @@ static int bzi_device_is_foreign(const bzi_device *device) { return device->proc
 /* Returns 1 if NVDEC does not decode a codec any more because of failures. */
 static int bzi_device_gave_up(bzi_device *device, uint32_t codec)
 {
-    return atomic_load(&device->stuck) || (atomic_load(&device->given_up) >> bzi_device_codec(codec) & 1);
+    return bzi_device_is_stuck(device) || (atomic_load(&device->given_up) >> bzi_device_codec(codec) & 1);
 }
 
 /* Returns 1 if NVDEC's pixels of such pictures were compared with software's, and are the same. */
@@ -14755,7 +14750,7 @@ static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
 {
     if (!decoder->handle)
         return;
-    if (!atomic_load(&device->stuck))                       /* otherwise this call might not return */
+    if (!bzi_device_is_stuck(device))                       /* otherwise this call might not return */
         BZI_CALL(device, cuvidDestroyDecoder, decoder->handle);
     atomic_fetch_sub(&device->decoder_bytes, decoder->bytes);
     memset(decoder, 0, sizeof *decoder);
@@ -14802,16 +14797,14 @@ static uint32_t bzi_nvdec_free_surface(const bzi_device *device, const bzi_nvdec
 /* Returns the bytes of device memory that a decoder's surfaces take, decoded and mapped ones. */
 static uint64_t bzi_nvdec_bytes(const bzi_nvdec_format *want, uint64_t surfaces, uint64_t width, uint64_t height)
 {
-    const uint32_t bytes = want->depth > 8 ? 2 : 1;
-    return surfaces * width * height * (want->chroma == 3 ? 6 : 3) / 2 * bytes;
+    return surfaces * width * height * (want->chroma == 3 ? 6 : 3) / 2 * bzi_sample_bytes(want->depth);
 }
 
 /* Returns the largest width or height that a decoder is made for. had: that of the decoder which it replaces. */
 static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
 {
     uint32_t aligned = (edge + BZI_NVDEC_SIZE_ALIGNMENT - 1) / BZI_NVDEC_SIZE_ALIGNMENT * BZI_NVDEC_SIZE_ALIGNMENT;
-    uint32_t max = aligned > had ? aligned : had;
-    return max < limit ? max : limit > edge ? limit : edge;
+    return bzi_min32(bzi_max32(aligned, had), bzi_max32(limit, edge));
 }
 
 /* Describes a decoder for the whole frame. The driver only takes even target sizes, and scales a frame unless it has a
@@ -15114,7 +15107,7 @@ static bzna_status bzi_session_accepts(bzi_session *session, const bzi_nvdec_pic
         return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s has failed %u times in a row with %s", device,
                         BZI_SESSION_MAX_FAILURES, name);
 
-    status = atomic_load(&session->device->stuck) ? bzi_device_video(session->device, err) :
+    status = bzi_device_is_stuck(session->device) ? bzi_device_video(session->device, err) :
              bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
     if (status != BZNA_OK)                                  /* an old driver may not know the codec */
         return status == BZNA_E_DEVICE_LOST ? status : (err->status = BZNA_E_CODEC);
@@ -15330,7 +15323,7 @@ static uint64_t bzi_nvdec_rows(const bzi_nvdec *decoder) { return (decoder->heig
 /* Sets where the planes lie in a mapped surface. Cb and Cr alternate in one plane, unless they are as large as luma. */
 static void bzi_session_planes(bzi_flight *flight, uint64_t pitch)
 {
-    const uint64_t rows = bzi_nvdec_rows(flight->decoder), bytes = flight->picture.depth > 8 ? 2 : 1;
+    const uint64_t rows = bzi_nvdec_rows(flight->decoder), bytes = bzi_sample_bytes(flight->picture.depth);
     const int alternate = flight->decoder->format.chroma != 3;
 
     for (uint64_t i = 0; i < 3; i++) {
@@ -15347,7 +15340,7 @@ static void bzi_session_planes(bzi_flight *flight, uint64_t pitch)
 
 static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
 {
-    if (!atomic_load(&session->device->stuck))              /* otherwise this call might not return */
+    if (!bzi_device_is_stuck(session->device))              /* otherwise this call might not return */
         BZI_CALL(session->device, cuvidUnmapVideoFrame64, flight->decoder->handle, flight->address);
 
     flight->decoder->busy &= ~(1u << flight->surface);
@@ -15366,7 +15359,7 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
         CUVIDGETDECODESTATUS decoded = { .decodeStatus = cuvidDecodeStatus_Invalid };
         CUresult result;
 
-        if (atomic_load(&device->stuck))
+        if (bzi_device_is_stuck(device))
             return bzi_device_video(device, err);
         result = BZI_CALL(device, cuvidGetDecodeStatus, flight->decoder->handle, (int)flight->surface, &decoded);
         if (bzi_cuda_is_lost((int)result) || (int)result == BZI_DEVICE_HUNG)
@@ -15420,7 +15413,7 @@ static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_e
         status = bzi_session_ask(session, out, BZI_NVDEC_DEADLINE_NS, &decoded, err);
     if (status == BZNA_OK && decoded == cuvidDecodeStatus_InProgress)
         atomic_store(&device->stuck, BZI_STUCK_NVDEC);
-    if (atomic_load(&device->stuck))
+    if (bzi_device_is_stuck(device))
         status = bzi_device_video(device, err);
     if (status != BZNA_OK || BZI_DRIVER(device, err, cuvidMapVideoFrame64, out->decoder->handle, (int)out->surface,
                                         &out->address, &pitch, &parameters) != BZNA_OK) {
@@ -15519,7 +15512,7 @@ static bzna_picture bzi_check_in_copy(const bzi_flight *flight, const uint8_t *c
 
 static uint32_t bzi_check_value(const bzna_picture *p, int plane, uint32_t x, uint32_t y)
 {
-    const uint32_t bytes = p->depth > 8 ? 2 : 1, step = p->step[plane] ? p->step[plane] : bytes;
+    const uint32_t bytes = bzi_sample_bytes(p->depth), step = bzi_default(p->step[plane], bytes);
     const uint8_t *at = (const uint8_t *)p->plane[plane] + (int64_t)y * p->pitch[plane] + x * step;
     uint16_t value = *at;
 
@@ -15545,9 +15538,10 @@ static bzna_status bzi_check_compare(const bzna_picture *made, const bzna_pictur
         for (uint32_t y = 0; y < height; y++)
             for (uint32_t x = 0; x < width; x++) {
                 const uint32_t a = bzi_check_value(made, i, x, y) >> low_zeros, b = bzi_check_value(right, i, x, y);
-                differ += a != b;
-                sum += a > b ? a - b : b - a;
-                most = bzi_max32(most, a > b ? a - b : b - a);
+                const uint32_t difference = a > b ? a - b : b - a;
+                differ += difference != 0;
+                sum += difference;
+                most = bzi_max32(most, difference);
             }
     }
 
@@ -15615,7 +15609,7 @@ static bzna_status bzi_check_run(bzi_session *session, bzi_caps *kind, const bzi
         BZI_FAIL(err, status, "there is no other decoder to compare with");
         verdict = BZNA_CHECK_SKIPPED;
     } else if ((status = bzi_check_try(session, coded, &right, err)) != BZNA_OK) {
-        if (status == BZNA_E_DEVICE_LOST || status == BZNA_E_MEMORY || atomic_load(&session->device->stuck))
+        if (status == BZNA_E_DEVICE_LOST || status == BZNA_E_MEMORY || bzi_device_is_stuck(session->device))
             return status;
         verdict = BZNA_CHECK_FAILED;
     }
@@ -15643,7 +15637,7 @@ static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *
     if (bzi_check_is_due(device, want)) {
         const int begun = bzi_os_exclusive_begin(&device->exclusive, &device->stuck);
 
-        if (atomic_load(&device->stuck))
+        if (bzi_device_is_stuck(device))
             status = bzi_device_video(device, err);
         else if (bzi_check_is_due(device, want))
             status = bzi_check_run(session, kind, coded, err);
