@@ -8212,7 +8212,7 @@ static bzna_status bzi_names_add(bzi_names *names, const char *name, bzna_error 
                BZNA_OK : bzi_fail_memory(err, "names of files");
 }
 
-/* The array is valid until another text is added. */
+/* Valid until another text is added. */
 static const char **bzi_names_all(const bzi_names *names) { return (const char **)(void *)names->texts.data; }
 
 /* --- Text --- */
@@ -8304,15 +8304,14 @@ static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *fold
     return BZNA_OK;
 }
 
-/* Returns the bytes of the folder in a path, without the slash after it; 0 if there is none. */
+/* Returns the bytes of the folder in a path, without the slash after it, or 0. */
 static size_t bzi_path_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? (size_t)(slash - path) : 0;
 }
 
-/* Compares paths of files, for qsort. If the C library's qsort is slow on unlucky input, that input is the caller's own
- * disk. */
+/* Compares paths of files, for qsort. */
 static int bzi_path_order(const void *a, const void *b)
 {
     const char *const x = *(const char *const *)a, *const y = *(const char *const *)b;
@@ -8724,8 +8723,8 @@ static const bzi_container_ops bzi_folder_ops = {
 /* ==== 35. tar: headers ==============================================================================================
  * Calls: rooms 2, 8-9, 11, 32.
  *
- * Walks over the members of a tar: v7, ustar, GNU and pax headers. Names, and the bytes and the number of headers that
- * describe the next member, are limited. Nothing is read past the end of the source. */
+ * Walks over the members of a tar: v7, ustar, GNU and pax headers. Names are limited, and so are the headers that
+ * describe the next member. Nothing is read past the end of the source. */
 
 #define BZI_TAR_BLOCK 512u
 
@@ -8757,8 +8756,7 @@ static void bzi_tar_walk_begin(bzi_tar_walk *walk, const bzi_source *source, con
 
 static void bzi_tar_walk_end(bzi_tar_walk *walk) { bzi_buffer_free(walk->window.memory, &walk->window.bytes); }
 
-/* Reads octal digits between blanks, or a number in base 256. An empty field is 0. Returns 0 if the field is something
- * else or negative. */
+/* Reads octal digits between blanks, or a number in base 256. An empty field is 0. Returns 0 for anything else. */
 static int bzi_tar_number(const uint8_t *field, uint32_t size, uint64_t *value)
 {
     uint32_t i = 0;
@@ -8781,7 +8779,7 @@ static int bzi_tar_number(const uint8_t *field, uint32_t size, uint64_t *value)
     return i == size || field[i] == 0 || field[i] == ' ';
 }
 
-/* Returns 1 if a block is a header, by its check sum. Some writers sum signed bytes, so both sums are right. */
+/* Returns 1 if a block is a header, by its check sum. Some writers sum signed bytes: both sums are right. */
 static int bzi_tar_is_header(const uint8_t *block)
 {
     uint32_t sum = 8 * ' ', high = 0;                       /* the check sum itself counts as blanks */
@@ -8854,8 +8852,7 @@ static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, bzi_span text, uint64_t 
 }
 
 /* Reads a member that only describes the next: GNU's long name, or the records of a pax header, such as
- * "27 path=a/b/000.jpg\n". An empty value takes back what an earlier record gave. GNU's long targets of links are not
- * needed. */
+ * "27 path=a/b/000.jpg\n". An empty value cancels an earlier record. GNU's long targets of links are not needed. */
 static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bzna_error *err)
 {
     uint64_t at = walk->file.offset;
@@ -8895,8 +8892,8 @@ static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bz
     return BZNA_OK;
 }
 
-/* Steps to the next member, of whatever type. Returns BZNA_END if there is none. Links, devices and folders have no
- * bytes, whatever their header says. A pax header of all members (type g) counts as a member that is no file. */
+/* Steps to the next member, of any type, or returns BZNA_END. Links, devices and folders have no bytes, whatever their
+ * header says. A pax header of all members (type g) counts as a member that is no file. */
 static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 {
     const uint64_t end = walk->window.source->size;
@@ -8955,10 +8952,10 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 /* ==== 36. Containers: tar ===========================================================================================
  * Calls: rooms 2, 8-11, 25-26, 32, 35.
  *
- * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
- * up to the first dot after the last slash; the field's name follows that dot. The index has 4 bytes a sample and 16 a
- * member, and no keys: they are read again from the headers. It is built by a walk over all headers, or from the file
- * that wds2idx has written beside the tar. Nothing is allocated for a sample. */
+ * WebDataset shards. Neighboring members that share a key are a sample. The key is a member's name up to the first dot
+ * after the last slash; the field's name follows that dot. The index has 4 bytes a sample and 16 a member, and no keys:
+ * they are read again from the headers. It is built by a walk over all headers, or from the file that wds2idx has
+ * written beside the tar. */
 
 /* The place of a member, in 16 bytes. */
 typedef struct bzi_tar_member {
@@ -8985,15 +8982,15 @@ static const bzi_tar_member *bzi_tar_members(const bzi_tar *tar, uint64_t index,
 static uint64_t bzi_tar_member_size(const bzi_tar_member *m) { return (uint64_t)m->size_high << 32 | m->size_low; }
 static uint64_t bzi_tar_member_end(const bzi_tar_member *m) { return m->offset + bzi_tar_member_size(m); }
 
-/* Recognizes a tar by the check sum of its first header: its first bytes are a name, which may be that of another kind
- * of file (PAR1). A tar without members begins with zeros. */
+/* Recognizes a tar by its first header's check sum, since its first bytes are any name, even "PAR1". A tar without
+ * members begins with zeros. */
 static int bzi_tar_probe(bzi_span head)
 {
     return head.size >= BZI_TAR_BLOCK && (bzi_tar_is_header(head.data) || bzi_is_zero(head.data, BZI_TAR_BLOCK));
 }
 
-/* Returns the size of the key in a name; after it come a dot and the field's name. Returns 0 for files of no sample:
- * those without key or field, hidden ones, and those in folders called like __this__. */
+/* Returns the size of the key in a name, or 0 for files of no sample: those without key or field, hidden ones, and
+ * those in folders called like __this__. */
 static uint64_t bzi_tar_key_size(bzi_span name)
 {
     bzi_span part, rest = name;
@@ -9026,8 +9023,8 @@ typedef struct bzi_tar_build {
     bzi_tar_walk   walk;              /* over the tar's headers */
 } bzi_tar_build;
 
-/* Adds a file to the last sample if it has the same key, else to a new sample. Files of no sample are skipped. A field
- * that is met for the first time is added; the last extension of its name tells its kind. */
+/* Adds a file to the last sample if it has the same key, else to a new one. Skips files of no sample. The last
+ * extension of a new field's name tells its kind. */
 static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_file *file, bzna_error *err)
 {
     bzi_container *c = b->c;
@@ -9091,8 +9088,8 @@ static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, b
 }
 
 /* Parses an index as wds2idx of NVIDIA DALI writes it: v1.2 and the number of samples; then, in a line a sample, field,
- * offset, size and name of each member. Returns BZI_DECLINED if the file next to the tar is no such index, or if the
- * index has no members. Only the last member is compared with its header here; the others are when they are used. */
+ * offset, size and name of each member. Returns BZI_DECLINED if the file next to the tar is no such index, or has no
+ * members. Compares the last member with its header; the others are compared when they are used. */
 static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_span text, bzna_error *err)
 {
     const uint64_t file_size = b->c->source.size;
@@ -9134,8 +9131,7 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_span text, bzna_err
     return end > file_size ? bzi_tar_next(&b->walk, err) : BZNA_OK;     /* says that padding is missing */
 }
 
-/* Reads SHARD.idx next to SHARD.tar. Returns 0 if it cannot be read, or is older than the tar and so may be the index
- * of another. */
+/* Reads SHARD.idx next to SHARD.tar. Returns 0 if it cannot be read, or is older than the tar. */
 static int bzi_tar_load_index(const bzi_container *c, bzi_buffer *bytes, bzi_span *text)
 {
     const size_t length = c->source.path ? strlen(c->source.path) : 0;
@@ -9194,8 +9190,8 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 
 #define BZI_TAR_EMPTY (1u << 20)      /* bytes of zeros that are a tar without files, at most; writers have 10 kB */
 
-/* Takes the index that the caller gives, or the one next to the tar, or walks over all headers. A tar has no files if
- * its writer had no samples left: it has zeros alone, or folders and links. */
+/* Takes the caller's index, or the one next to the tar, or walks over all headers. If a writer had no samples left, its
+ * tar has no files: zeros alone, or folders and links. */
 BZI_COLD
 static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
@@ -9245,9 +9241,8 @@ static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
     return first ? bzi_tar_round(bzi_tar_member_end(&tar->members[first - 1])) : 0;
 }
 
-/* A sample's extent reaches from the headers of its first member, which may hold the key, to the end of its last. If
- * something long lies between two samples, the extent begins at the member's own header, and bzi_tar_key reads the
- * others from the file. */
+/* A sample's extent reaches from the headers of its first member, which may hold the key, to the end of its last. After
+ * something long between samples it begins at the member's own header, and bzi_tar_key reads the file. */
 static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
@@ -9260,7 +9255,7 @@ static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_ex
     return BZNA_OK;
 }
 
-/* Reads the key from the headers of the sample's first member: from the sample's bytes if they include them. */
+/* Reads the key from the headers of the sample's first member, in the sample's bytes if these include them. */
 static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample, bzi_value *value, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
@@ -9348,8 +9343,7 @@ static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *samp
     return BZNA_OK;
 }
 
-/* Opens the field that `pick` names, whatever its extension; without a name, or with "image", the sample's first
- * picture. */
+/* Opens the field that `pick` names; without a name, or with "image", the sample's first picture. */
 static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                  bzi_image *image, bzna_error *err)
 {
@@ -9403,17 +9397,17 @@ static const bzi_container_ops bzi_tar_row = {
 /* ==== 38. Containers: providers ====================================================================================
  * Calls: rooms 2, 4, 7-9, 11-13, 21, 25-26.
  *
- * Samples that the caller's functions give, field by field. A field is read by `read`, or lies where `locate` says, in
- * a file or in memory. A sample's bytes are its pictures:
+ * Samples that the caller's functions give, field by field. A field is read by `read`, or is where `locate` says, in a
+ * file or in memory. A sample's bytes are its pictures:
  *
- *   one picture, which is located   its bytes, where they lie
+ *   one picture, which is located   its bytes, where they are
  *   one picture, which is read      its bytes, fetched
  *   several pictures                fetched: their bytes in the order of the fields, as bzi_sample_part finds them
  *   no picture                      none
- *   a record, with `unpack`         the record: its bytes, where they lie, or fetched
+ *   a record, with `unpack`         its bytes, where they are, or fetched
  *
- * Other fields do not lie in the sample's bytes, unless these are a record. Nothing that the functions say is trusted.
- * If a context may keep all files open, they are opened with the data set; else each is opened when it is read. */
+ * Only records include the other fields. Nothing that the functions say is trusted. If a context may keep all files
+ * open, they are opened with the data set; else each is opened when it is read. */
 
 typedef struct bzi_provider {
     bzna_provider c;                  /* the caller's, with copies of its arrays */
@@ -9651,8 +9645,8 @@ static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t num
 enum { BZI_BY_LOCATE, BZI_BY_READ, BZI_BY_UNPACK };
 
 /* Calls one of the caller's functions for a value, and judges what it returned: E_IO may be tried again, E_NOT_FOUND
- * says that the sample has no such value, and a status that no sample has is E_CALLBACK. A size that is read or
- * unpacked is checked; the value is written to value->data if it fits, unless place->data says where it lies. */
+ * says that the sample has no such value, and a status that no sample has is E_CALLBACK. A value that is read or
+ * unpacked is written to value->data if it fits, unless place->data says where it is. */
 static bzna_status bzi_provider_call(const bzi_provider *own, int function, const bzi_sample *sample, uint32_t number,
                                      const bzi_value *value, bzna_place *place, bzna_error *err)
 {
@@ -9684,8 +9678,8 @@ static bzna_status bzi_provider_call(const bzi_provider *own, int function, cons
                                   status : BZNA_E_CALLBACK, status, BZNA_NO_OFFSET, otherwise);
 }
 
-/* Finds where a value lies, and checks all but whether its file has it. A value of unknown size has the one that its
- * field says, or ends with its file. Returns BZI_FETCH for a record that `read` gives. */
+/* Finds where a value is, and checks all but whether its file has it. A value of unknown size has the one of its field,
+ * or ends with its file. Returns BZI_FETCH for a record that `read` gives. */
 static bzna_status bzi_provider_locate_field(const bzi_container *c, uint64_t index, uint32_t number,
                                              bzi_extent *extent, bzna_error *err)
 {
@@ -9766,8 +9760,7 @@ static bzna_status bzi_provider_get(const bzi_container *c, uint64_t index, uint
 
 /* --- Samples --- */
 
-/* The library reads a located picture or record. Other samples are fetched, and the first of several pictures names the
- * file. */
+/* The library reads a located picture or record, and fetches other samples. The first of several names the file. */
 static bzna_status bzi_provider_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     const bzi_provider *own = c->own;
@@ -9837,7 +9830,7 @@ static bzna_status bzi_provider_field_value(const bzi_container *c, const bzi_sa
     return BZNA_OK;
 }
 
-/* Describes a picture: by its codec if the caller said that, else as a file. The size of a stream is what it states. */
+/* Describes a picture: by its codec if the caller said that, else as a file. */
 static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                       bzi_image *image, bzna_error *err)
 {
@@ -9947,8 +9940,8 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
 
 #endif
 
-/* Finds the files and folders that paths stand for. The format "folder" says that a folder holds pictures. Pre: `paths`
- * is empty. The caller frees it, even on failure. */
+/* Finds the files and folders that paths stand for. The format "folder" says that a folder holds pictures. The caller
+ * frees `paths`, even on failure. */
 static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given, uint32_t count,
                                      const bzna_dataset_config *config, bzna_error *err)
 {
@@ -10001,8 +9994,8 @@ static void bzi_container_drop(bzi_container *c)
     bzi_container_free(c);
 }
 
-/* Has a row open what is given. It finds the state that a row tried before has left. Refuses settings without effect,
- * and makes the field that the caller names the target; a track was taken when the file was opened. */
+/* Has a row open what is given. Refuses settings without effect, and makes the field that the caller names the target;
+ * a track was taken when the file was opened. */
 static bzna_status bzi_container_become(bzi_container *c, const bzi_container_ops *ops,
                                         const bzna_dataset_config *config, bzna_error *err)
 {
@@ -10045,8 +10038,7 @@ static bzna_status bzi_container_become(bzi_container *c, const bzi_container_op
     return BZNA_OK;
 }
 
-/* Finds the row for a file by its first bytes, and has it open the file. If no row takes the file, says what it is, if
- * that can be told. */
+/* Has the row that recognizes a file by its first bytes open it. If there is none, says what the file is. */
 static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     uint8_t bytes[BZI_PROBE_BYTES] = { 0 };
@@ -10147,8 +10139,8 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_input *input, co
     return BZNA_OK;
 }
 
-/* Puts "train.bzna: sample 12: " before the message. The path of its file names a sample of a folder, instead of the
- * container, and of a provider, besides it. */
+/* Puts "train.bzna: sample 12: " before the message. For a sample of a folder, its file's path replaces the container's
+ * name; for one of a provider, it is added. */
 BZI_COLD
 static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bzna_error *err)
 {
@@ -10189,8 +10181,7 @@ static void bzi_reading_end(bzi_reading *reading)
     reading->source = NULL;
 }
 
-/* Locates a sample, and checks that its source has it, unless that is a file that is yet to be opened. Finds where it
- * is held, if it is. */
+/* Locates a sample. Checks that its source has it, unless that is a file that is yet to be opened. */
 static bzna_status bzi_container_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     bzna_status status;
@@ -10207,8 +10198,7 @@ static bzna_status bzi_container_locate(const bzi_container *c, uint64_t index, 
     return status;
 }
 
-/* Locates a sample and checks its size, which is 0 for one that is fetched. On success bzi_reading_end closes it; on
- * failure there is nothing to close. */
+/* Locates a sample and checks its size, which is 0 for one that is fetched. On success bzi_reading_end closes it. */
 static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *c, uint64_t index, bzna_error *err)
 {
     bzi_extent *extent = &reading->sample.extent;
@@ -10233,8 +10223,8 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
                            "provider.max_bytes" : "context_config.max_sample_bytes", (bzi_llu)c->max_bytes);
 }
 
-/* Fetches the sample into `bytes`, and says its size: if it does not fit, nothing was fetched, and the caller makes
- * room and calls again. Another size then is a fault of the user's code. */
+/* Fetches the sample into `bytes`. If its size, which becomes known, does not fit, the caller makes room and calls
+ * again. Another size then is a fault of the user's code. */
 static bzna_status bzi_reading_fetch(bzi_reading *reading, uint8_t *bytes, uint64_t capacity, bzna_error *err)
 {
     const bzi_container *c = reading->container;
@@ -10317,8 +10307,8 @@ static bzna_status bzi_look_end(bzi_look *look, bzna_status status, bzna_error *
     return status == BZNA_OK ? status : bzi_container_fail(c, look->reading.sample.index, err);
 }
 
-/* Begins to look at a sample: outside of it, which opens and reads no file; at its place, so that its size is known
- * afterwards; at its bytes, too, which are copied only if they are not in memory. bzi_look_end closes it. */
+/* Begins to look at a sample: outside of it, which opens and reads no file; at its place, which tells its size; or at
+ * its bytes, which are copied only if they are not in memory. bzi_look_end closes it. */
 static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64_t index, int at, bzna_error *err)
 {
     bzi_reading *const reading = &look->reading;
@@ -10341,8 +10331,8 @@ static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64
     return bzi_reading_get(reading, look->buffer.data, look->buffer.capacity, err);
 }
 
-/* Gives a sample's target; unless `at` is BZI_LOOK_OUTSIDE, also where it is, and the names of its pictures: those that
- * the container lists, else those of its fields. */
+/* Gives a sample's target, and the names of its pictures; unless `at` is BZI_LOOK_OUTSIDE, also its place, and names
+ * that differ by sample. */
 static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, int at, bzna_sample_ref *out,
                                         bzna_error *err)
 {
@@ -10365,8 +10355,8 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
     return bzi_look_end(&look, status, err);
 }
 
-/* Finds a picture of a sample, which is read into the caller's buffer; an unwrapped picture that does not lie there is
- * moved behind the sample's bytes. buffer NULL: describes the picture without its bytes. */
+/* Finds a picture of a sample, which is read into the caller's buffer. An unwrapped picture that is not there is copied
+ * to the end of the sample's bytes. buffer NULL: describes the picture without its bytes. */
 static bzna_status bzi_container_look_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
                                             const bzi_span *buffer, bzi_image *image, bzna_error *err)
 {
@@ -10417,8 +10407,8 @@ static bzna_status bzi_value_end(bzi_value *value, uint64_t capacity, int is_tex
     return BZNA_OK;
 }
 
-/* Gives one field of a sample, in the caller's memory; a picture as a stream of its own. value->size becomes the size
- * of the whole value, or 0 if that is not known. */
+/* Gives one field of a sample, in the caller's memory; a picture as a stream of its own. value->size: that of the whole
+ * value, or 0 if it is not known. */
 static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, const char *name, bzi_value *value,
                                        bzna_error *err)
 {
@@ -10516,7 +10506,7 @@ static bzna_status bzi_dataset_append(bzna_dataset *dataset, bzi_container *cont
     return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most 2^63 samples");
 }
 
-/* Makes a data set of others, in their order: of samples first .. first + count - 1 of each, as far as it has them. */
+/* Makes a data set of others: of samples first .. first + count - 1 of each, as far as it has them. */
 static bzna_status bzi_dataset_join(bzi_host *host, bzna_dataset *const *from, uint32_t from_count, uint64_t first,
                                     uint64_t count, bzna_dataset **out, bzna_error *err)
 {
@@ -10572,8 +10562,8 @@ static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Opens an input, or with input NULL all that paths stand for, on several threads, and lays it end to end. Pre: there
- * are 1 to BZI_LIMIT_PARTS paths. */
+/* Opens an input, or with input NULL all that paths stand for, on several threads. Pre: there are 1 to BZI_LIMIT_PARTS
+ * paths. */
 static bzna_status bzi_dataset_open(bzi_host *host, const bzi_input *input, const char *const *paths, uint32_t count,
                                     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -10607,7 +10597,7 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_input *input, cons
     return status;
 }
 
-/* Returns the container of the sample at *index, and sets *index to the sample's number there. Pre: *index < count. */
+/* Returns the container of a sample, and sets *index to the sample's number there. Pre: *index < count. */
 static const bzi_container *bzi_dataset_at(const bzna_dataset *dataset, uint64_t *index)
 {
     const bzi_part *part = dataset->parts;
@@ -10629,7 +10619,7 @@ static const bzi_container *bzi_dataset_find(const bzna_dataset *dataset, uint64
     return NULL;
 }
 
-/* Gives the name of a class, with a NUL, from the first container whose classes have names. */
+/* Gives the name of a class, from the first container whose classes have names. */
 static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t target, bzi_value *value, bzna_error *err)
 {
     const uint64_t capacity = value->capacity;
@@ -10650,7 +10640,7 @@ static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t targe
     return status == BZNA_OK ? status : bzi_error_prefix(err, c->name);
 }
 
-/* Returns a hash that tells data sets apart: of the containers, and of the parts that are taken from them. */
+/* Returns a hash that tells data sets apart. */
 static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
 {
     uint64_t hash = BZI_HASH_START;
@@ -10666,8 +10656,7 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
     return hash;
 }
 
-/* Hashes what else fixes the pixels of stills: the settings, and which library decodes JPEG. Returns 0 if there is
- * nothing of the kind. */
+/* Hashes what else fixes the pixels of stills: settings, and which library decodes JPEG. Returns 0 without any. */
 static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset)
 {
     static const char decoder[] = BZI_JPEG_DECODER;
@@ -10731,8 +10720,8 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 /* ==== 43. Elementary functions ======================================================================================
  * Calls: nothing.
  *
- * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, which IEEE 754 fixes: libm's results differ in
- * the last bit between machines. Errors are below 1 ulp. sqrt, floor, fmod and ldexp are exact or correctly rounded.
+ * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, which IEEE 754 fixes, as it does sqrt, floor,
+ * fmod and ldexp. libm's results differ in the last bit between machines. Errors are below 1 ulp.
  * Series: Abramowitz and Stegun 1964, 4.1.27 (log), 4.2.1 (exp), 4.3.65 (sin) and 4.3.66 (cos); numbers in two parts:
  * Dekker 1971, "A floating-point technique for extending the available precision". */
 
@@ -10917,8 +10906,7 @@ static void bzi_random_aim(bzna_random *random, uint64_t sample, uint32_t purpos
     random->counter[2] = purpose;
 }
 
-/* Turns a sample's stream into that of another view or another occurrence of it in the epoch. View 0 of occurrence 0
- * keeps the sample's own. Pre: the stream is fresh. */
+/* Turns a fresh stream of a sample into that of another view or occurrence. View 0 of occurrence 0 keeps it. */
 static void bzi_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence)
 {
     uint32_t key[4] = { (uint32_t)occurrence, (uint32_t)(occurrence >> 32), view, 1 };
@@ -10952,8 +10940,8 @@ static double bzi_random_uniform(bzna_random *random, double lo, double hi)
 }
 
 /* A keyed permutation of 0..count - 1: an alternating Feistel network, which adds where others xor, on a grid of rows x
- * columns, both near the square root of count. A result past the end is permuted again until it is below count; in a
- * large grid at most one row's worth of places needs that. Grids below 8 x 8 would have too few permutations. */
+ * columns, both near the square root of count. A result past the end, of which a large grid has at most a row, is
+ * permuted again. Grids below 8 x 8 would have too few permutations. */
 typedef struct bzi_permutation {
     uint64_t count;                   /* positions that are permuted */
     uint64_t key[2];                  /* 128 bits that depend on seed and epoch */
@@ -11055,9 +11043,9 @@ static uint64_t bzi_order_at(const bzi_order *order, uint64_t position)
     return order->indices ? order->indices[sample] : sample;
 }
 
-/* One rank's share of an epoch. Batch j of rank r has the positions start + (j * batch + slot) * world + r of the
- * order. Batches that the caller gave are dealt whole: batch j of rank r is batch first + j * world + r. Every rank has
- * the same number of batches. */
+/* One rank's share of an epoch. Batch j of rank r has the positions start + (j * batch + slot) * world + r. Batches
+ * that the caller gave are dealt whole: batch j of rank r is batch first + j * world + r. All ranks have equally many
+ * batches. */
 typedef struct bzi_shard {
     uint64_t        count;            /* positions of the epoch */
     uint64_t        start;            /* the first position that is dealt */
@@ -11154,8 +11142,8 @@ typedef struct bzi_affine {
 
 static const double bzi_homography_none[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
 
-/* Computes H = T_in * T_crop * R * S * T_out, multiplied out. H is affine and maps output to input pixels. Pre: sizes
- * are above 0, all numbers are finite. */
+/* Computes H = T_in * T_crop * R * S * T_out, which maps output to input pixels. Pre: sizes are above 0, all numbers
+ * are finite. */
 static void bzi_affine_matrix(const bzi_affine *a, double h[9])
 {
     const double c = bzi_math_cos(a->degrees), s = bzi_math_sin(a->degrees), rotation[2][2] = { { c, -s }, { s, c } };
@@ -11229,7 +11217,7 @@ static int bzi_crop_size(bzi_affine *a, double area, double ratio, int is_whole)
 }
 
 /* Draws the crop of torchvision's RandomResizedCrop: its area is uniform, its ratio log-uniform, and its edges are
- * whole pixels. If ten tries find none, it is the central crop. */
+ * whole pixels. */
 static void bzi_crop_torchvision(bzna_random *random, const bzna_warp *p, bzi_affine *a)
 {
     int tries = 0, fits = 0;
@@ -11258,9 +11246,8 @@ static double bzi_center_crop(double in, double out)
 }
 
 /* Makes the crop of torchvision's Resize and CenterCrop. Resize makes the edge that is shorter in comparison with the
- * output's output / edge pixels long. The other edge follows in the picture's ratio. Both are rounded to whole pixels.
- * CenterCrop takes the middle, beginning at a whole pixel. An output that is larger than the resized picture gets a
- * margin. */
+ * output's output / edge pixels long, and the other one in the picture's ratio, both rounded to whole pixels.
+ * CenterCrop takes the middle from a whole pixel on. An output that is larger than the resized picture has a margin. */
 static void bzi_crop_resized(double edge, bzi_affine *a)
 {
     const int s = a->in[0] * a->out[1] > a->in[1] * a->out[0];    /* the shorter edge; 0: the width, 1: the height */
@@ -11276,8 +11263,8 @@ static void bzi_crop_resized(double edge, bzi_affine *a)
     a->keep_ratio = 0;
 }
 
-/* Draws a crop by the original's rule: its area is log-uniform and drawn once, then up to ten ratios are tried. If none
- * fits, it is the central crop. Its place comes after that, from whole pixels for the kind NONE. */
+/* Draws a crop by the original's rule: its area is log-uniform and drawn once, then up to ten ratios are tried, then
+ * its place is drawn. The kind NONE begins at whole pixels. */
 static void bzi_crop_benzina(bzna_random *random, const bzna_warp *p, bzi_affine *a)
 {
     const double edge = p->kind == BZNA_WARP_CENTER_RESIZED_CROP ? p->scale[0] : 1;
@@ -11347,8 +11334,8 @@ static double bzi_draw_integer(bzna_random *random, double lo, double hi)
 
 #ifndef BENZINA_NO_MXNET
 
-/* Enlarges a size that is smaller than the output, and keeps its ratio: first to the output's height, then to its
- * width. Sizes are whole. The arithmetic is done in floats, as MXNet does it. */
+/* Enlarges a size in its ratio to at least the output's height, then to its width. As in MXNet, sizes are whole, and
+ * the arithmetic is done in floats. */
 static void bzi_mxnet_enlarge(const double out[2], double size[2])
 {
     for (int i = 1; i >= 0; i--)
@@ -11358,10 +11345,9 @@ static void bzi_mxnet_enlarge(const double out[2], double size[2])
         }
 }
 
-/* Draws the warp of MXNet's DefaultImageAugmenter, with its rounding: it resizes the short edge, transforms the picture
- * onto a canvas, pads, enlarges, crops and mirrors. MXNet's matrix m maps input to output, h the other way. MXNet
- * refuses a square crop (crop_px) that is larger than the canvas; here it is centered. Pre: `a` has sizes above 0, and
- * nothing else is set. */
+/* Draws the warp of MXNet's DefaultImageAugmenter: it resizes the short edge, transforms the picture onto a canvas,
+ * pads, enlarges, crops and mirrors. MXNet's matrix m maps input to output, h the other way. MXNet refuses a square
+ * crop (crop_px) that is larger than the canvas; here it is centered. Pre: only the sizes of `a` are set. */
 static void bzi_warp_mxnet(bzna_random *random, const bzna_warp *p, const bzi_affine *a, double h[9])
 {
     const bzna_mxnet *x = &p->mxnet;
@@ -11411,8 +11397,7 @@ static void bzi_warp_mxnet(bzna_random *random, const bzna_warp *p, const bzi_af
         }
 }
 
-/* Draws MXNet's part of a jitter. Shifts of H, L and S are whole numbers; a sum of two draws makes small ones more
- * likely. Pre: x was checked. */
+/* Draws MXNet's part of a jitter. Shifts of H, L and S are whole numbers; the sum of two draws favors small ones. */
 static void bzi_jitter_mxnet(bzna_random *random, const bzna_mxnet *x, bzna_transform *t)
 {
     t->clamp_hue = x->clamp_hue ? 1 : t->clamp_hue;
@@ -11452,8 +11437,7 @@ static void bzi_distort_affine(double rotate, double shear_x, double shear_y, co
 
 /* Appends torchvision's perspective, which moves the corners of the output to q, clockwise from the top left one. The
  * corners are whole pixels from 0 to w - 1, which torchvision takes for edges of pixels. The unit square is mapped to
- * the quadrilateral (Heckbert 1989), and the inverse maps output to input. A quadrilateral whose mapping has no inverse
- * is not applied. */
+ * the quadrilateral (Heckbert 1989); the inverse, without which none is applied, maps output to input. */
 static void bzi_distort_perspective(double q[4][2], const double size[2], double h[9])
 {
     double d1[2], d2[2], sum[2], p[9];
@@ -11483,8 +11467,7 @@ static void bzi_distort_perspective(double q[4][2], const double size[2], double
 }
 
 
-/* Draws one warp, and writes its homography from output to input pixels. Pre: bzi_warp_resolve has made it, and sizes
- * are above 0. */
+/* Draws one warp: its homography from output to input pixels. Pre: bzi_warp_resolve has made it; sizes are above 0. */
 static void bzi_warp_draw(bzna_random *random, const bzna_warp *p, const uint32_t in[2], const uint32_t out[2],
                           double h[9])
 {
@@ -11517,8 +11500,7 @@ static void bzi_warp_draw(bzna_random *random, const bzna_warp *p, const uint32_
 /* Returns 1 if a pair of numbers was given. */
 static int bzi_is_set(const double pair[2]) { return pair[0] != 0 || pair[1] != 0; }
 
-/* Checks a warp's members one by one. In a build without MXNet nothing of its may be set. where: what messages call the
- * warp. */
+/* Checks a warp's members one by one. where: what messages call the warp, here and below. */
 static bzna_status bzi_warp_check(const bzna_warp *w, const char *where, bzna_error *err)
 {
 #ifdef BENZINA_NO_MXNET
@@ -11576,8 +11558,7 @@ static const char *bzi_warp_fault(const bzna_warp *w)
            m->crop_px[0] > m->crop_px[1] || (m->crop_px[1] && !m->crop_px[0]) ? "mxnet.crop_px" : NULL;
 }
 
-/* Checks a warp, and fills in its defaults. Both numbers of a CENTER_RESIZED_CROP's scale become its edge. where: what
- * messages call the warp. */
+/* Checks a warp, and fills in its defaults. Both numbers of a CENTER_RESIZED_CROP's scale become its edge. */
 static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, bzna_warp *w, bzna_error *err)
 {
     const uint32_t is_center = given->kind == BZNA_WARP_CENTER_RESIZED_CROP;
@@ -11647,7 +11628,7 @@ static int bzi_color_is_identity(const float color[12])
     return 1;
 }
 
-/* Draws the jitter of one sample into t. mxnet: also MXNet's colors; NULL: none. Pre: both were checked. */
+/* Draws the jitter of one sample into t. mxnet: MXNet's colors, or NULL. Pre: both were checked. */
 static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, const bzna_mxnet *mxnet, bzna_transform *t)
 {
     const float *ranges[4] = { j->brightness, j->contrast, j->saturation, j->hue };
@@ -11668,7 +11649,7 @@ static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, const bzn
 }
 
 /* Finds the luma weights of red and blue for a matrix code point (ISO/IEC 23091-2, table 4). An unspecified matrix is
- * BT.601, as in JFIF. Returns 1; 0 if the code point is not defined by such weights, or not known. */
+ * BT.601, as in JFIF. Returns 0 for a code point that has no such weights. */
 static int bzi_color_weights(uint32_t matrix, double *kr, double *kb)
 {
     switch (matrix) {
@@ -11681,8 +11662,7 @@ static int bzi_color_weights(uint32_t matrix, double *kr, double *kb)
     }
 }
 
-/* Returns the colors of a stream, with the code point and the range that a setting forces. Pre: matrix is one of
- * BZNA_MATRIX_... */
+/* Returns the colors of a stream, with the code point and the range that a setting, BZNA_MATRIX_..., forces. */
 static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 {
     static const struct {
@@ -11700,8 +11680,7 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 /* ==== 49. Policies =================================================================================================
  * Calls: rooms 2, 9, 12, 44-45, 47.
  *
- * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
- * homography. */
+ * Policies and random numbers become the operations of a transform. Those that move pixels go into its homography. */
 
 #ifndef BENZINA_NO_AUGMENT
 /* The least and the most magnitude of each kind of operations; 0, 0: it has none. */
@@ -11777,7 +11756,7 @@ static const char *bzi_drawn_fault(const bzna_drawn *d)
            !bzi_within(&d->noise, 1, 0, FLT_MAX) ? "noise" : NULL;
 }
 
-/* Checks what a transform says of its operations. Pre: they are not more than there is room for. */
+/* Pre: there are not more operations than a transform has room for. */
 static bzna_status bzi_transform_check_operations(const bzna_transform *t, bzna_error *err)
 {
     const char *fault;
@@ -11834,7 +11813,7 @@ static const char *bzi_policy_fault(const bzna_policy *p)
            p->bin[0] > p->bin[1] || p->bin[1] > (p->bins ? p->bins - 1 : 0) ? "bin" : NULL;
 }
 
-/* Returns how many operations policies may draw for a view, at most. Pre: each of them was checked. */
+/* Returns how many operations policies may draw for a view, at most. */
 static uint32_t bzi_augment_most(const bzna_loader_augment *a)
 {
     uint32_t most = 0;
@@ -11956,7 +11935,7 @@ static void bzi_draw_lighting(bzna_random *random, bzna_drawn *d)
         d->value[c] = (float)(255 * sums[c]);
 }
 
-/* Lets an operation move the picture of an output: m maps pixels of the output to those that it shows instead. */
+/* Moves the picture of an output: m maps pixels of the output to those that it shows instead. */
 static void bzi_augment_move(const bzna_drawn *d, const double out[2], int beyond_crop, bzna_transform *t)
 {
     const double by = d->magnitude;
@@ -11986,7 +11965,7 @@ static void bzi_augment_move(const bzna_drawn *d, const double out[2], int beyon
     memcpy(t->clip, clip, sizeof t->clip);
 }
 
-/* Draws one operation of a group. Pre: the transform has a place for it. */
+/* Pre: the transform has a place for the operation. */
 static void bzi_operation_draw(bzna_random *random, const bzna_policy *p, const bzna_operation *o, const double out[2],
                                int beyond_crop, bzna_transform *t)
 {
@@ -12023,7 +12002,7 @@ static void bzi_operation_draw(bzna_random *random, const bzna_policy *p, const 
         bzi_augment_move(d, out, beyond_crop, t);
 }
 
-/* Draws the operations of all policies. Pre: they were checked, and the transform has as many places as they need. */
+/* Draws the operations of all policies. Pre: they were checked, and the transform has places for them. */
 static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, const uint32_t size[2],
                              bzna_transform *t)
 {
@@ -12056,7 +12035,7 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
 
 #else
 
-/* In this build transforms with operations are refused, and settings with policies, so that none are ever drawn. */
+/* This build refuses transforms with operations, and settings with policies. */
 static bzna_status bzi_transform_check_operations(const bzna_transform *t, bzna_error *err)
 {
     return t->operation_count ? BZI_FAIL(err, BZNA_E_UNSUPPORTED, "transform.operations: this build has none "
@@ -12080,7 +12059,6 @@ static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *w
 
 _Static_assert(BZI_LIMIT_SESSION_MAPPED == BZI_KERNEL_SLOTS, "a launch warps as many pictures as a session may map");
 
-/* Refuses what the area filter cannot be. */
 static bzna_status bzi_filter_check(const char *where, uint32_t filter, uint32_t antialias, bzna_error *err)
 {
     return filter != BZNA_FILTER_AREA || antialias != BZNA_ANTIALIAS_OFF ? BZNA_OK :
@@ -12100,8 +12078,7 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
 static const float bzi_luma[3] = { 0.299f, 0.587f, 0.114f };
 
 /* Fills in the colors of a slot, which a slot of a failed sample needs as well. bias and scale apply to the channels
- * that are delivered. A fill in units of the output is taken as it is. A fill in R, G, B is first converted to those
- * channels, and bias and scale apply to it, too. */
+ * that are delivered, and to a fill in R, G, B, which is converted to those first. */
 static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t, uint32_t channels)
 {
     const int is_gray = channels == BZNA_CHANNELS_GRAY, is_bgr = channels == BZNA_CHANNELS_BGR;
@@ -12120,9 +12097,9 @@ static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t, uint
 }
 
 
-/* Fills in the jitter of a slot. Brightness, saturation and gray alone are matrices. A brightness above 1 goes into
- * slot->rgb, after which the kernel clamps, as torchvision does; one below 1 needs no clamp and goes into slot->color.
- * Everything else is done step by step (BZI_KERNEL_JITTER). Pre: slot->color and slot->rgb are filled in. */
+/* Fills in the jitter of a slot, after its matrices. Brightness, saturation and gray alone go into these. A brightness
+ * above 1 goes into slot->rgb, after which the kernel clamps, as torchvision does; one below 1 needs no clamp and goes
+ * into slot->color. Everything else is done step by step (BZI_KERNEL_JITTER). */
 static void bzi_slot_jitter(bzi_kernel_slot *slot, const bzna_transform *t)
 {
     const float brightness = t->brightness != 0 ? t->brightness : 1, contrast = t->contrast != 0 ? t->contrast : 1;
@@ -12157,7 +12134,7 @@ static void bzi_slot_jitter(bzi_kernel_slot *slot, const bzna_transform *t)
     slot->vivid = t->grayscale ? 0.0f : 1.0f;
 }
 
-/* Makes a slot deliver B, G, R. The rows of the last matrix are put into that order; with jitter the kernel swaps. */
+/* Makes a slot deliver B, G, R, by the order of the last matrix's rows. With jitter the kernel swaps. */
 static void bzi_slot_swap(bzi_kernel_slot *slot)
 {
     if (slot->flags & BZI_KERNEL_JITTER) {
@@ -12180,8 +12157,7 @@ static int bzi_picture_is_rgb(const bzna_picture *picture)
 }
 
 /* Fills in the matrix that turns a picture's planes into R'G'B': one with luma weights, or YCgCo's. Planes of G, B and
- * R, and gray, need none, whatever matrix is forced; a forced range applies to gray. Returns E_UNSUPPORTED for a matrix
- * that is not known. */
+ * R, and gray, need none, whatever matrix is forced; a forced range applies to gray. */
 static bzna_status bzi_slot_matrix(bzi_kernel_slot *slot, const bzna_picture *picture, uint32_t forced, bzna_error *err)
 {
     const int is_gray = !picture->plane[1], is_rgb = bzi_picture_is_rgb(picture);
@@ -12214,8 +12190,8 @@ static uint32_t bzi_picture_height(const bzna_picture *picture)
     return bzi_picture_is_turned(picture) ? picture->width : picture->height;
 }
 
-/* `given` maps the output to the picture as it is seen. h becomes the map to the picture as it lies in its planes; by
- * EXIF's number it is seen turned and mirrored. Integers are centers of pixels, so a mirrored x is last - x. */
+/* `given` maps the output to the picture as it is seen, turned and mirrored by EXIF's number. h becomes the map to the
+ * picture in its planes. Integers are centers of pixels, so a mirrored x is last - x. */
 static void bzi_picture_orient(const bzna_picture *picture, const double given[9], double h[9])
 {
     const double last[2] = { picture->width - 1.0, picture->height - 1.0 };
@@ -12242,8 +12218,8 @@ static void bzi_slot_planes(bzi_kernel_slot *slot, const bzna_picture *picture)
     }
 }
 
-/* Makes the slot that warps a picture by a transform. channels: BZNA_CHANNELS_... Returns E_UNSUPPORTED for the
- * picture's color matrix. Pre: the transform was checked. */
+/* Makes the slot that warps a picture by a transform. channels: BZNA_CHANNELS_... Fails if the picture's color matrix
+ * is not known. Pre: the transform was checked. */
 static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *picture, const bzna_transform *t,
                                  uint32_t channels, bzna_error *err)
 {
@@ -12300,9 +12276,8 @@ static bzi_rows bzi_slot_plane_rows(const bzi_kernel_slot *slot, const bzi_kerne
     return (bzi_rows){ taps.first > 0 ? taps.first : 0, (taps.last < taps.end ? taps.last : taps.end) + 1 };
 }
 
-/* Returns the rows that are read of all planes together, as rows of the frame's luma. A row of chroma counts as the
- * first of the luma rows that share it. Chroma is always counted, because nobody knows before the picture is decoded
- * that it has none. */
+/* Returns the rows that are read of all planes, as rows of the frame's luma. A row of chroma counts as the first of the
+ * luma rows that share it, even if the picture, once decoded, turns out to have none. */
 static bzi_rows bzi_slot_luma_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, float v)
 {
     const int32_t first = slot->y0 >> slot->shift_y, each = 1 << slot->shift_y;
@@ -12312,9 +12287,8 @@ static bzi_rows bzi_slot_luma_rows(const bzi_kernel_slot *slot, const bzi_kernel
     return (bzi_rows){ a.first < b.first ? a.first : b.first, a.end > b.end ? a.end : b.end };
 }
 
-/* Narrows least..most, rows of the picture that an affine warp looks at, to those inside the slot's clip. Pre: it has
- * one. The kernel calculates in floats: it may keep what lies a little outside, by some of the last bits of the terms
- * of clip. */
+/* Narrows least..most, rows of the picture that an affine warp looks at, to those inside the slot's clip. The kernel,
+ * which calculates in floats, may keep what is outside by some of the last bits of the terms of clip. */
 static void bzi_slot_clip_rows(const bzi_kernel_slot *slot, const bzi_kernel_output *out, float *least, float *most)
 {
     const float *h = slot->h;
@@ -12341,9 +12315,8 @@ static void bzi_slot_clip_rows(const bzi_kernel_slot *slot, const bzi_kernel_out
     *most = high + margin < *most ? (float)(high + margin) : *most;
 }
 
-/* Returns the rows of the frame's luma that the warp of a slot can read. Those of chroma are these rows >> shift_y. For
- * an axis-aligned H, turned by 90 degrees or not, these are the rows that are read and no others. Another affine H adds
- * some around them. For the rest all rows of the picture are returned. */
+/* Returns the rows of the frame's luma that the warp of a slot can read. Those of chroma are these rows >> shift_y.
+ * They are exact for an axis-aligned H, turned by 90 degrees or not. Another affine H adds some, any other all rows. */
 static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_output *to)
 {
     bzi_kernel_slot slot = *given;
@@ -12378,8 +12351,8 @@ static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_out
 }
 
 
-/* Returns by how much a decoder may shrink the picture of a slot: 1, 2, 4 or 8, such that the antialiasing filter still
- * shrinks it by `margin`. */
+/* Returns by how much a decoder may shrink the picture of a slot, 1, 2, 4 or 8: the antialiasing filter still shrinks
+ * it by `margin`. */
 static uint32_t bzi_slot_may_shrink(const bzi_kernel_slot *slot, float margin)
 {
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
@@ -12419,13 +12392,13 @@ static bzi_kernel_output bzi_output_make(const bzna_output *o)
     return out;
 }
 
-/* Returns the bytes of one element. */
+
 static uint32_t bzi_dtype_bytes(uint32_t dtype)
 {
     return 1u << bzi_kernel_element_shift(dtype);
 }
 
-/* Returns the bytes of one picture of an output. Pre: the output was checked, so that the product does not overflow. */
+/* Returns the bytes of one picture of an output, which was checked so that the product does not overflow. */
 static uint64_t bzi_output_bytes(const bzna_output *o)
 {
     return (uint64_t)bzi_channels(o->channels) * o->width * o->height * bzi_dtype_bytes(o->dtype);
@@ -12443,8 +12416,8 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 /* ==== 51. Operations ===============================================================================================
  * Calls: rooms 2, 43, 49-50.
  *
- * Turns the operations of a transform into what the kernels' passes read, and runs those on the CPU. A view with
- * operations on pixels is first warped to planes of 8 bits in scratch memory. */
+ * The operations of a transform become what the kernels' passes read, which run on the CPU. A view with operations on
+ * pixels is first warped to planes of 8 bits in scratch memory. */
 
 #ifndef BENZINA_NO_AUGMENT
 _Static_assert(BZI_KERNEL_RADIUS >= BZI_BLUR_MOST / 2, "tiles have room for a blur's radius");
@@ -12500,8 +12473,8 @@ static bzi_kernel_op bzi_operation_make(const bzna_drawn *d, const bzna_transfor
     return op;
 }
 
-/* Makes the passes of a view: pass->end is the number of its operations that the kernel does, and pass->pixels of those
- * that change pixels. src and dst are set later. Pre: the transform was checked. */
+/* Makes the passes of a view: of its operations the kernel does pass->end, of which pass->pixels change pixels. src and
+ * dst are set later. */
 static void bzi_operations_make(const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
                                 bzi_kernel_pass *pass)
 {
@@ -12584,7 +12557,7 @@ static bzi_kernel_output bzi_view_target(const bzi_kernel_pass *pass, const bzi_
     return pass->pixels ? bzi_output_make(&planes) : *out;
 }
 
-/* Lets a view's warp write to scratch memory if it has operations on pixels, and its passes to its slot. */
+/* With operations on pixels, the warp writes to scratch memory, and the passes to the slot. */
 static void bzi_view_place(bzi_kernel_slot *slot, bzi_kernel_pass *pass, uint64_t scratch)
 {
     pass->src = scratch;
@@ -12617,8 +12590,8 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 /* ==== 52. JPEG decode ===============================================================================================
  * Calls: rooms 2, 8-9.
  *
- * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo, and each picture a decoder of libjpeg's: nothing of
- * earlier pictures can have a part in it.
+ * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo, and each picture a decoder of libjpeg's: earlier
+ * pictures cannot have an effect.
  *
  * Pixels       libjpeg gives each component as a plane ("raw data"), neither upsampled nor converted. Rows above the
  *              wanted ones are only read by the entropy decoder. Of four components it gives pixels, which are not
@@ -12672,8 +12645,7 @@ static void bzi_turbo_message(j_common_ptr common, int level)
         bzi_turbo_exit(common);
 }
 
-/* Runs a step that calls libjpeg, whose errors return to this place alone. Returns the step's result, or 0 after an
- * error. */
+/* Runs a step that calls libjpeg, whose errors return here. Returns the step's result, or 0 after an error. */
 static int bzi_turbo_try(bzi_turbo *turbo, int (*step)(bzi_turbo *turbo))
 {
     if (setjmp(turbo->jump))
@@ -12687,8 +12659,8 @@ static void bzi_turbo_check_scan(j_common_ptr info)
         bzi_turbo_exit(info);
 }
 
-/* Has libjpeg fail if a scan needs a Huffman table that no segment defined. For missing ones libjpeg takes the
- * standard's (ITU-T T.81, K.3.3), which is right only for pictures without any, like frames of Motion JPEG. */
+/* Has libjpeg fail if a scan needs a Huffman table that no segment defined. Instead of missing ones libjpeg takes the
+ * standard's (ITU-T T.81, K.3.3), which is right only for pictures that have none, like frames of Motion JPEG. */
 static void bzi_turbo_mark_tables(struct jpeg_decompress_struct *info)
 {
     JHUFF_TBL **tables[2] = { info->dc_huff_tbl_ptrs, info->ac_huff_tbl_ptrs };
@@ -12724,9 +12696,8 @@ static int bzi_turbo_start(bzi_turbo *turbo)
     return info->num_components <= 4;
 }
 
-/* Returns 1 if no scan of the picture is missing: all components have data, and a progressive picture has each
- * coefficient down to its last bit. With an end marker, DC coefficients are enough, since encoders may leave out scans
- * that refine. */
+/* Returns 1 if no scan is missing: all components have data, and a progressive picture has each coefficient down to its
+ * last bit. With an end marker, DC coefficients are enough, since encoders may leave out scans that refine. */
 static int bzi_turbo_is_complete(const bzi_turbo *turbo)
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
@@ -12767,8 +12738,8 @@ static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, const bzi_memory *mem
     return BZNA_OK;
 }
 
-/* Takes K out of a row of C, M, Y, K or of Y', Cb, Cr, K, inverted as Adobe's programs write them: multiplies the other
- * three by K. Without Adobe's marker they count as inverted, too, as in Pillow and browsers. */
+/* Multiplies C, M, Y, or Y', Cb, Cr, of a row by its K. All are inverted, as Adobe's programs write them; without
+ * Adobe's marker, too, as in Pillow and browsers. */
 static void bzi_turbo_multiply(uint8_t *pixel, uint32_t width, int is_cmyk)
 {
     for (uint32_t x = 0; x < width; x++, pixel += 4)
@@ -12780,8 +12751,8 @@ static void bzi_turbo_multiply(uint8_t *pixel, uint32_t width, int is_cmyk)
         }
 }
 
-/* A step that decodes into the planes, a row of MCUs at a time. Of rows above the wanted ones libjpeg reads the
- * coefficients, but makes no pixels, since no component is marked as needed. */
+/* A step that decodes into the planes, a row of MCUs at a time. Above the wanted rows libjpeg makes no pixels, since no
+ * component is marked as needed. */
 static int bzi_turbo_read(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
@@ -12808,7 +12779,7 @@ static int bzi_turbo_read(bzi_turbo *turbo)
     return 1;
 }
 
-/* Fails with libjpeg's last message, and says where in the file and in the picture it was. */
+/* Fails with libjpeg's last message, and its place in the file and in the picture. */
 BZI_COLD
 static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
 {
@@ -12831,7 +12802,7 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
     return bzi_error_prefix(err, "JPEG");
 }
 
-/* Decodes some rows of a picture that was inspected. The planes stay valid until the next call. Where libjpeg shrinks
+/* Decodes some rows of a picture that was inspected, to planes that are valid until the next call. If libjpeg shrinks
  * subsampled chroma by half as much as luma, the picture's chroma shifts are reduced. */
 static bzna_status bzi_turbo_decode(bzi_turbo *turbo, const bzi_memory *memory, bzi_span data, int is_rgb,
                                     bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
@@ -12886,9 +12857,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, const bzi_memory *memory, 
  * The only room that knows libavcodec. Each thread has a bzi_software, whose codec contexts stay open across samples.
  *
  * Results must not depend on what was decoded before:
- *   - libavcodec keeps old parameter sets when new ones are damaged. So a context only ever sees one content of
- *     parameter sets. Of a few contexts, the least recently used is replaced.
- *   - A context is flushed between pictures.
+ *   - libavcodec keeps old parameter sets when new ones are damaged. So a context only sees one content of parameter
+ *     sets. Of a few contexts, the least recently used is replaced. A context is flushed between pictures.
  *   - Frame memory is filled with a pattern. A picture that depends on it is damaged: libavcodec does not report that
  *     slices of H.265 or rows of a PNG end early. */
 
@@ -12964,19 +12934,19 @@ static int bzi_is_filled(const uint8_t *data, uint64_t size, uint32_t fill)
 }
 
 /* Returns 1 if pixels may never have been written: if four bytes side by side are as memory was filled
- * (BZI_FILL_FIRST), or fewer at the ends of four rows. Only each eighth row and the last one are looked at, so smaller
- * parts are not found. libavcodec leaves out these without a report:
- *   - the last rows of a PNG, unless it is interlaced: then it fills them in.
- *   - blocks of 16x16 pixels or more of an H.265 picture whose slices end early. Where the next slice goes on, its
- *     filter changes three pixels at the edges of such a block, and 13 rows of 13 pixels are left. */
-static int bzi_area_may_lack(const bzi_area *area)
+ * (BZI_FILL_FIRST), or fewer at the ends of four rows. Only each eighth row and the last one are looked at. libavcodec
+ * leaves out without a report:
+ *   - the last rows of a PNG, unless it is interlaced.
+ *   - blocks of 16x16 pixels or more of an H.265 picture whose slices end early. The filter of the next slice changes
+ *     three pixels at their edges, and leaves 13 rows of 13 pixels. */
+static int bzi_area_may_lack(bzi_area area)
 {
-    for (uint64_t y = 0; y < area->rows; y++)
-        for (uint64_t x = 0; x < area->width && (y % 8 == 0 || y + 1 == area->rows); x += 4) {
-            const uint64_t width = bzi_min(area->width - x, 4), end = width < 4 ? bzi_min(area->rows, y + 4) : y + 1;
+    for (uint64_t y = 0; y < area.rows; y++)
+        for (uint64_t x = 0; x < area.width && (y % 8 == 0 || y + 1 == area.rows); x += 4) {
+            const uint64_t width = bzi_min(area.width - x, 4), end = width < 4 ? bzi_min(area.rows, y + 4) : y + 1;
             uint64_t row = y;
 
-            while (row < end && bzi_is_filled(area->data + (int64_t)row * area->pitch + x, width, BZI_FILL_FIRST))
+            while (row < end && bzi_is_filled(area.data + (int64_t)row * area.pitch + x, width, BZI_FILL_FIRST))
                 row++;
             if (row == end)
                 return 1;
@@ -12985,13 +12955,13 @@ static int bzi_area_may_lack(const bzi_area *area)
 }
 
 /* Returns 1 if two areas of one size hold the same bytes. */
-static int bzi_area_is_same(const bzi_area *a, const bzi_area *b)
+static int bzi_area_is_same(bzi_area a, bzi_area b)
 {
     uint64_t y = 0;
 
-    while (y < a->rows && !memcmp(a->data + (int64_t)y * a->pitch, b->data + (int64_t)y * b->pitch, (size_t)a->width))
+    while (y < a.rows && !memcmp(a.data + (int64_t)y * a.pitch, b.data + (int64_t)y * b.pitch, (size_t)a.width))
         y++;
-    return y == a->rows;
+    return y == a.rows;
 }
 
 #ifndef BENZINA_NO_AVCODEC
@@ -13048,7 +13018,7 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
     return BZNA_OK;
 }
 
-/* Decodes one access unit to a frame that does not depend on others. Drains a decoder that would wait for more. */
+/* Decodes one access unit to a frame. Drains a decoder that would wait for more. */
 static int bzi_software_run(bzi_software *software, AVCodecContext *codec, uint32_t fill)
 {
     int result;
@@ -13077,28 +13047,22 @@ static bzi_area bzi_frame_area(const AVFrame *frame, int i)
     return (bzi_area){ frame->data[i], frame->linesize[i], bytes > 0 ? (uint64_t)bytes : 0, (uint64_t)rows };
 }
 
-/* Decodes the packet. If pixels look as frame memory was filled, the picture may have them by chance. So it is decoded
- * again, with another filling: what differs now was never written. */
+/* Decodes the packet. If pixels look as memory was filled, maybe by chance, decodes it again, with another filling:
+ * what differs now was never written. */
 static int bzi_software_frame(bzi_software *software, AVCodecContext *codec)
 {
     AVFrame *const a = software->first, *const b = software->frame;
     int result = bzi_software_run(software, codec, BZI_FILL_FIRST), same;
-    bzi_area first;
 
-    if (result < 0)
-        return result;
-    first = bzi_frame_area(b, 0);
-    if (!bzi_area_may_lack(&first))
+    if (result < 0 || !bzi_area_may_lack(bzi_frame_area(b, 0)))
         return result;
 
     av_frame_unref(a);
     av_frame_move_ref(a, b);
     result = bzi_software_run(software, codec, BZI_FILL_SECOND);
     same = result >= 0 && a->format == b->format && a->width == b->width && a->height == b->height;
-    for (int i = 0; same && i < av_pix_fmt_count_planes(a->format); i++) {
-        const bzi_area before = bzi_frame_area(a, i), now = bzi_frame_area(b, i);
-        same = bzi_area_is_same(&before, &now);
-    }
+    for (int i = 0; same && i < av_pix_fmt_count_planes(a->format); i++)
+        same = bzi_area_is_same(bzi_frame_area(a, i), bzi_frame_area(b, i));
     if (!same)
         b->flags |= AV_FRAME_FLAG_CORRUPT;
     av_frame_unref(a);
@@ -13118,8 +13082,8 @@ static void bzi_frame_planes(const AVFrame *frame, uint32_t count, int is_rgb, b
 
 #ifndef BENZINA_NO_STILLS
 
-/* Writes a palette's colors, bits, or samples in the other order of bytes as planes of G, B and R, or one of gray. This
- * is exact. Fewer than 8 bits are stretched to 0..255. */
+/* Writes a palette's colors, bits, or samples in the other order of bytes as planes of G, B and R, or one of gray.
+ * Fewer than 8 bits are stretched to 0..255. */
 static bzna_status bzi_software_split(bzi_software *software, uint32_t count, bzna_picture *picture, bzna_error *err)
 {
     const AVFrame *frame = software->frame;
@@ -13151,8 +13115,8 @@ static bzna_status bzi_software_split(bzi_software *software, uint32_t count, bz
     return BZNA_OK;
 }
 
-/* Gives the planes of a still. Samples of 8 bits are used where they are, with the range 0 to 255 except for WebP's
- * Y'CbCr. All else that a PNG holds is written as planes. Alpha is left out, as by Pillow's convert("RGB"). */
+/* Gives the planes of a still: samples of 8 bits where they are, all else that a PNG holds as new planes. The range is
+ * 0 to 255, but for WebP's Y'CbCr. Alpha is left out, as by Pillow's convert("RGB"). */
 static bzna_status bzi_software_still(bzi_software *software, const bzna_image *image, bzna_picture *picture,
                                       bzna_error *err)
 {
@@ -13184,9 +13148,8 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
 
 /* Decodes the packet, by the context that has seen the picture's parameter sets, or a new one. A context that met
  * damage is not used again: for H.264 without CABAC, libavcodec would add the coefficients of a damaged macroblock to
- * the next picture. libavcodec calls a picture damaged, or not supported, if some allocations fail. So what fails is
- * decoded again by another context: damage is found each time. A frame that is not whole, or not of the picture's size,
- * is an error. BZNA_E_DECODE means that the picture is at fault. */
+ * the next picture. libavcodec calls a picture damaged, or not supported, if some allocations fail, so what fails is
+ * decoded again by another context. BZNA_E_DECODE means that the picture is at fault. */
 static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, const bzna_picture *picture,
                               bzna_error *err)
 {
@@ -13313,7 +13276,7 @@ static void bzi_software_close(bzi_software *software)
     memset(software, 0, sizeof *software);
 }
 
-/* Makes what the libraries of this build need. A build without any still takes pixels that are not coded. */
+/* Makes what the libraries of this build need. */
 static bzna_status bzi_software_open(bzi_software *software, bzi_host *host, bzna_error *err)
 {
     (void)err;
@@ -13336,10 +13299,10 @@ static bzna_status bzi_software_open(bzi_software *software, bzi_host *host, bzn
 /* ==== 54. Software decode: own codecs ===============================================================================
  * Calls: rooms 2, 7-9, 17, 20, 26, 50, 52-53.
  *
- * Which library decodes what. Codecs of the program's own write planes that are made here; what they leave or overwrite
- * is looked for. */
+ * Which library decodes what. Codecs of the program's own write planes that are made here. What they leave out or
+ * overwrite is found. */
 
-/* Returns the samples of chroma, which are subsampled by a shift, for so many of luma. */
+/* Returns the samples of chroma for so many of luma. */
 static uint32_t bzi_subsampled(uint32_t samples, uint32_t shift)
 {
     return (uint32_t)(((uint64_t)samples + (1u << shift) - 1) >> shift);
@@ -13375,7 +13338,7 @@ static uint64_t bzi_picture_planes(const bzna_picture *picture, uint32_t count, 
     return total;
 }
 
-/* Copies one plane so that samples lie side by side, and sets the picture's pitch and step to those of the copy. */
+/* Copies one plane, with samples side by side, and sets the picture's pitch and step to those of the copy. */
 static void bzi_picture_copy_plane(bzna_picture *picture, uint32_t i, const bzi_plane *plane, uint8_t *dst)
 {
     const uint32_t bytes = bzi_sample_bytes(picture->depth), step = bzi_default(picture->step[i], bytes);
@@ -13391,8 +13354,7 @@ static void bzi_picture_copy_plane(bzna_picture *picture, uint32_t i, const bzi_
     picture->pitch[i] = (int64_t)plane->pitch;
 }
 
-/* Returns the columns of a frame that the warp of a slot may read: the rows of the slot with the picture's axes
- * exchanged. */
+/* Returns the columns of a frame that the warp of a slot may read: the rows with the axes exchanged. */
 static bzi_rows bzi_slot_columns(const bzi_kernel_slot *slot, const bzi_kernel_output *to)
 {
     bzi_kernel_slot across = *slot;
@@ -13445,7 +13407,7 @@ static void bzi_own_layout(bzi_own_frame *frame, const bzna_picture *picture, co
         frame->to.pitch[i] = (int64_t)frame->planes[format->interleaved ? 0 : i].pitch;
 }
 
-/* Has the codec decode into memory at base, which is filled before. Fails if it writes around the planes. */
+/* Has the codec decode into filled memory at base. Fails if it writes around the planes. */
 static bzna_status bzi_own_run(bzi_own *own, const bzna_image *image, const bzi_format *format, bzi_own_frame *frame,
                                uint8_t *base, uint32_t fill, bzna_error *err)
 {
@@ -13486,9 +13448,8 @@ static bzi_area bzi_own_area(const bzi_own_frame *frame, const bzna_picture *pic
                        bzi_subsampled(frame->needed.y1, shift_y) - y };
 }
 
-/* Decodes a picture of the program's own codecs. As with libavcodec, a picture that may lack pixels is decoded again,
- * with the opposite of each byte, and what differs now was never written. The planes are given as the warp reads them:
- * G, B, R; Y, Cb, Cr; or gray. Pre: the picture was inspected. */
+/* Decodes a picture of the program's own codecs, twice if it may lack pixels, as with libavcodec. Gives the planes as
+ * the warp reads them: G, B, R; Y, Cb, Cr; or gray. Pre: the picture was inspected. */
 static bzna_status bzi_software_own(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                     const bzi_wanted *wanted, bzna_picture *picture, bzna_error *err)
 {
@@ -13513,12 +13474,11 @@ static bzna_status bzi_software_own(bzi_software *software, const bzna_image *im
 
         for (uint32_t i = 0; i < frame.count; i++) {
             const bzi_area first = bzi_own_area(&frame, picture, i, own->pixels.data);
-            const bzi_area now = bzi_own_area(&frame, picture, i, buffer->data);
-            if (again && !bzi_area_is_same(&first, &now)) {
+            if (again && !bzi_area_is_same(first, bzi_own_area(&frame, picture, i, buffer->data))) {
                 BZI_FAIL(err, BZNA_E_DECODE, "decode has not written all pixels");
                 return bzi_own_fail(own, image->codec - BZNA_CODEC_OWN, "decode", BZNA_E_DECODE, 0, err);
             }
-            lacks = lacks || bzi_area_may_lack(&first);
+            lacks = lacks || bzi_area_may_lack(first);
         }
     }
 
@@ -13535,9 +13495,8 @@ static bzna_status bzi_software_own(bzi_software *software, const bzna_image *im
     return BZNA_OK;
 }
 
-/* Decodes any picture. Pre: picture and format are what bzi_picture_describe made of the image. The picture's planes
- * belong to the decoder until its next call. Outside of what is wanted they may hold anything. Its sizes stay those of
- * the whole picture. */
+/* Decodes any picture. Pre: picture and format are what bzi_picture_describe made of the image. The planes belong to
+ * the decoder until its next call. Outside of what is wanted they may hold anything; sizes are the whole picture's. */
 static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                        bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
@@ -13570,15 +13529,14 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 /* ==== 55. CUDA: the driver ==========================================================================================
  * Calls: rooms 2, 4, 9.
  *
- * NVIDIA's driver, opened at run time, and the meaning of its errors. Drivers do not survive being unloaded, so their
- * libraries stay open. */
+ * NVIDIA's driver, opened at run time, and the meaning of its errors. Its libraries stay open: drivers do not survive
+ * being unloaded. */
 
 #ifndef BENZINA_NO_CUDA
 
 enum { BZI_CUDA_NO_MEMORY = 2, BZI_CUDA_NO_DEVICE = 100, BZI_CUDA_NOT_SUPPORTED = 801 };
 
-/* Only the drivers 465 report CUDA 11.3. With them, decoders that work at once on streams of their own overwrite
- * memory. */
+/* Only the drivers 465 report CUDA 11.3. Their decoders overwrite memory if several work at once. */
 #define BZI_CUDA_CORRUPTS 11030
 
 /* Types that nv-codec-headers does not have. */
@@ -13592,8 +13550,8 @@ typedef CUresult CUDAAPI bzi_cuCtxGetFlags(unsigned int *flags);
 typedef CUresult CUDAAPI bzi_cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority);
 typedef CUresult CUDAAPI bzi_cuThreadExchangeStreamCaptureMode(int *mode);
 
-/* The functions that are used. nv-codec-headers has the types of the first and the third list, with a t before the
- * name; those of the second are above. The third is libnvcuvid's. */
+/* The functions that are used. nv-codec-headers has the types of the first list and of libnvcuvid's, with a t before
+ * the name; those of the second are above. */
 #define BZI_CUDA_SYMBOLS(X) \
     X(cuInit) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) \
     X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxGetState) \
@@ -13647,8 +13605,7 @@ static bzna_status bzi_cuda_load(bzi_cuda *cu, const char *name, const char *rem
     return BZNA_OK;
 }
 
-/* Returns 1 for errors after which nothing works in this CUDA context: CUDA's sticky ones, and those of a context that
- * is gone. */
+/* Returns 1 for errors after which nothing works in this CUDA context: sticky ones, and those of one that is gone. */
 static int bzi_cuda_is_lost(int result)
 {
     static const int lost[] = { 3, 4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721,
@@ -13659,7 +13616,7 @@ static int bzi_cuda_is_lost(int result)
     return 0;
 }
 
-/* Makes an error of the driver's: its name, its number, and the call that failed, without the version of its form. */
+/* Makes an error of the driver's. The call's name loses its version. */
 BZI_COLD
 static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char *call, bzna_error *err)
 {
@@ -13679,8 +13636,8 @@ static bzna_status bzi_cuda_fail_forked(bzna_error *err)
                     "BZNA_DEVICE_CPU works there");
 }
 
-/* Loads and starts the driver. A child process must not call a driver that was started before fork, so the process that
- * started it is remembered. */
+/* Loads and starts the driver, and remembers the process: a child must not call a driver that was started before fork.
+ */
 static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
 {
     static _Atomic int64_t started;
@@ -13722,16 +13679,16 @@ static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
 typedef struct bzi_device bzi_device;
 
 /* How often those who wait for threads of the library look after them, and how many looks in a row see a thread in one
- * call of the driver until it is given up: not time, since a process may have been stopped. A thread that nobody looks
- * after does not wait in a call: it asks every BZI_POLL_NS, for as long. */
+ * call of the driver until it is given up: a process may have been stopped for long. A thread that nobody looks after
+ * does not wait in a call: it asks every BZI_POLL_NS, for as long. */
 #ifndef BZI_LOOK_NS
 #  define BZI_LOOK_NS 1000000000u
 #endif
 #define BZI_LOOKS   60u
 #define BZI_POLL_NS 100000u
 
-/* What is known of a thread's calls of the driver. A thread that has been in one for too long is left alone, as nobody
- * can end the call: its work counts as lost, and if the call returns after all, the thread goes no further. */
+/* A thread's calls of the driver. Nobody can end a call. So a thread that has been in one for too long is left alone:
+ * its work counts as lost, and if the call returns after all, the thread goes no further. */
 typedef struct bzi_watch {
     atomic_uint_fast64_t calls;       /* odd: the thread is in a call; BZI_WATCH_LEFT: it was left alone in one */
     uint64_t seen;                    /* what `calls` was at the last look */
@@ -13811,8 +13768,8 @@ struct bzi_device {
     atomic_uint_fast64_t sessions_lost;           /* that ended because of failures */
 };
 
-/* The kernel's PTX, packed: bzi_kernel_unpack. make writes the file with clang, and make dist puts it here. A checkout
- * compiles without it, but opens no device. */
+/* The kernel's PTX, packed: bzi_kernel_unpack. make writes the file, and make dist puts it here. Without it, no device
+ * is opened. */
 #ifdef __has_include
 #  if !__has_include("benzina_kernels.ptx.h")
 #    define BZI_NO_PTX
@@ -13876,8 +13833,8 @@ static int bzi_driver_begin(bzi_device *device)
     return 1;
 }
 
-/* Ends a call, and returns its result. A thread that was left alone stays here for good: it cannot end, since the call
- * may come from a callback of the driver's, whose frames must not be unwound. */
+/* Ends a call, and returns its result. A thread that was left alone stays here for good: it may be in a callback of the
+ * driver's, whose frames must not be unwound. */
 static CUresult bzi_driver_end(CUresult result)
 {
     uint_fast64_t calls = bzi_watch_self ? atomic_load(&bzi_watch_self->calls) : 0;
@@ -13888,8 +13845,8 @@ static CUresult bzi_driver_end(CUresult result)
     return result;
 }
 
-/* Calls a function of the driver's that may wait for the device. Other calls are direct: of the parser, because it
- * calls back, and those that only concern the thread. */
+/* Calls a function of the driver's that may wait for the device. The parser, which calls back, and what only concerns
+ * the thread are called directly. */
 #define BZI_CALL(device, function, ...) \
     (bzi_driver_begin(device) ? bzi_driver_end((device)->cu.function(__VA_ARGS__)) : (CUresult)BZI_DEVICE_HUNG)
 
@@ -13921,8 +13878,7 @@ static bzna_status bzi_device_video(bzi_device *device, bzna_error *err)
     return err->status;
 }
 
-/* Makes the device's CUDA context current. A context that cannot be entered is lost, whatever the reason. device: NULL
- * needs no context, here and in the two functions below. */
+/* Makes the device's CUDA context current, or loses the device. device NULL needs none, here and in the next two. */
 static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 {
     CUresult result = device ? BZI_CALL(device, cuCtxPushCurrent_v2, device->cuda) : CUDA_SUCCESS;
@@ -13933,8 +13889,7 @@ static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
     return err->status = BZNA_E_DEVICE_LOST;
 }
 
-/* Enters on a thread of the library, for good. If the program is capturing a CUDA graph, allocations on this thread
- * must not end that. */
+/* Enters on a thread of the library, for good. Its allocations must not end the program's capture of a CUDA graph. */
 static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
 {
     int relaxed = 2;
@@ -13979,8 +13934,8 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Chooses the device and its CUDA context: the user's, or the device's primary one. Programs with one process for each
- * GPU select the device by a context that is current. */
+/* Chooses the device and its CUDA context: the user's, or the primary one. A program with a process for each GPU
+ * selects the device by a context that is current. */
 static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 {
     const bzi_cuda *cu = &device->cu;
@@ -14057,7 +14012,7 @@ static uint64_t bzi_kernel_unpack(char *text)
     return size + 1;
 }
 
-/* Unpacks the PTX, and has the driver compile it. What helps if it cannot is added to the error. */
+/* Unpacks the PTX, and has the driver compile it. Errors say what helps. */
 static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
 {
 #define BZI_KERNEL_NAME(name, function, bounds) #name,
@@ -14108,8 +14063,8 @@ static bzi_caps *bzi_device_kind(bzi_device *device, uint32_t codec, uint32_t ch
     return &device->caps[bzi_device_codec(codec)][chroma][(depth - 8) / 2];
 }
 
-/* Tells what NVDEC can do with pictures of a kind: zeros if it cannot decode them. The driver, which is slow, is asked
- * once for each kind, or twice if two threads ask at once. Pre: in the CUDA context. */
+/* Tells what NVDEC can do with pictures of a kind: zeros if nothing. The driver, which is slow, is asked once for each
+ * kind, or twice if two threads ask at once. Pre: in the CUDA context. */
 BZI_COLD
 static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth,
                                    CUVIDDECODECAPS *out, bzna_error *err)
@@ -14146,7 +14101,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     return BZNA_OK;
 }
 
-/* Finds out whether NVDEC can be used, and how many engines it has. A device without NVDEC is not a failure. */
+/* Finds out whether NVDEC can be used, and how many engines it has. */
 static void bzi_device_open_video(bzi_device *device)
 {
     CUVIDDECODECAPS caps = { .bIsSupported = 0 };
@@ -14196,7 +14151,7 @@ static void bzi_device_close(bzi_device *device)
 
 
 /* ==== 57. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 4, 7-9, 19-20, 48, 50, 55-56.
+ * Calls: rooms 3-4, 7-9, 48, 50, 55-56.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -14254,8 +14209,8 @@ static void bzi_device_unpin(bzi_device *device, void *host)
 
 /* --- Streams and events. Pre: in the CUDA context --- */
 
-/* Makes a stream. urgent: its kernels run before those of others, since the video engines do nothing while decoded
- * pictures that wait for kernels fill all surfaces. */
+/* Makes a stream. urgent: its kernels run before others, since video engines are idle while decoded pictures that wait
+ * for kernels fill all surfaces. */
 static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
@@ -14293,7 +14248,7 @@ static bzna_status bzi_device_order(bzi_device *device, void *stream, void *even
 
 /* Waits for what the event recorded last, or with event NULL for all that was enqueued on the stream. A thread that
  * nobody looks after asks for a minute at most, then returns BZNA_AGAIN, with an error.
- *   own   1: it waits for the library's own work. If that takes longer than a minute, the device hangs */
+ *   own   1: the work is the library's own. If a minute is not enough, the device hangs */
 static bzna_status bzi_device_wait(bzi_device *device, void *event, void *stream, int own, bzna_error *err)
 {
     const uint64_t until = bzi_os_now_ns() + BZI_LOOKS * (uint64_t)BZI_LOOK_NS;
@@ -14399,10 +14354,12 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
 
 /* Runs the passes of views that were warped. There is a launch for the first pass of all views, one for the second, and
  * so on, without views whose passes are over. */
+#ifdef BENZINA_NO_AUGMENT
+#  define bzi_device_operate(...) ((void)0)
+#else
 static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass *views, uint32_t count,
                                       const bzi_kernel_output *out, void *stream, bzna_error *err)
 {
-#ifndef BENZINA_NO_AUGMENT
     bzi_kernel_stage stages[BZI_KERNEL_SLOTS];
     bzi_kernel_passes passes;
     bzna_status status = BZNA_OK;
@@ -14417,10 +14374,8 @@ static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass 
             status = bzi_device_launch(device, device->augment, &passes, n, *out, stream, err);
     } while (n && status == BZNA_OK);
     return status;
-#else
-    return BZI_FAIL(err, count && device && views && out && stream ? BZNA_E_UNSUPPORTED : BZNA_OK, "no operations");
-#endif
 }
+#endif
 
 /* Returns how many bits are 0 below the values in surfaces that NVDEC writes. */
 static uint32_t bzi_surface_low_zeros(uint32_t depth) { return depth > 8 ? 16 - depth : 0; }
@@ -14437,8 +14392,8 @@ static const bzi_kernel_output bzi_trial_output = {
 
 /* Tries the kernel on a picture in memory of the device, as NVDEC writes it: with an axis-aligned and with a projective
  * matrix. If that differs from the plain loop, the device is lost.
- *   surface, bytes   the memory that holds the picture
- *   pinned           pinned host memory, of BZI_TRIAL_BYTES and then so many bytes, where it is copied to */
+ *   surface, bytes   the memory of the picture
+ *   pinned           host memory of BZI_TRIAL_BYTES, and then of so many bytes for a copy of the picture */
 static bzna_status bzi_trial_picture(bzi_device *device, void *stream, const bzna_picture *picture, uint64_t surface,
                                      uint64_t bytes, uint8_t *pinned, bzna_error *err)
 {
@@ -14513,7 +14468,7 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
     return status;
 }
 
-/* Opens a device: its CUDA context, the kernel, which is tried unless checks are off, and NVDEC, which it may lack. */
+/* Opens a device: its CUDA context, the kernel, which is tried unless checks are off, and NVDEC, if it has that. */
 BZI_COLD
 static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *config, bzi_device **out, bzna_error *err)
 {
@@ -14574,7 +14529,7 @@ static int bzi_device_gave_up(bzi_device *device, uint32_t codec)
     return bzi_device_is_stuck(device) || (atomic_load(&device->given_up) >> bzi_device_codec(codec) & 1);
 }
 
-/* Returns 1 if NVDEC's pixels of such pictures were compared with software's, and are the same. */
+/* Returns 1 if NVDEC's pixels of such pictures are known to be software's. */
 static int bzi_device_has_passed(bzi_device *device, uint32_t codec, const bzi_format *format)
 {
     bzi_caps *kind = bzi_device_kind(device, codec, format->chroma_format, format->depth_luma);
@@ -14654,13 +14609,13 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 #endif
 
 /* ==== 58. NVDEC decoders ============================================================================================
- * Calls: rooms 2, 9, 20, 56.
+ * Calls: rooms 2, 9, 20, 50, 56.
  *
  * The decoders of a session: made, reconfigured for another size, and kept in a cache, which also decides what happens
  * if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
  *
- * A surface of a decoder is in use from the submission of a picture until that picture is unmapped. Decoders remember
- * nothing of a picture as long as every picture is intra. */
+ * A surface is in use from the submission of a picture until that is unmapped. As all pictures are intra, decoders
+ * remember nothing of them. */
 
 #ifndef BENZINA_NO_CUDA
 
@@ -14675,15 +14630,13 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 #endif
 /* A mapped picture may be in progress for so long until it is given up. */
 #define BZI_NVDEC_VERDICT_NS      (BZI_NVDEC_DEADLINE_NS / 10)
-/* Decoders of a session. Making one takes 50 to 100 ms, another size 5 ms. Each takes memory of the driver's, besides
- * its surfaces. */
+/* Decoders of a session. Making one takes 50 to 100 ms, another size 5 ms. */
 #define BZI_NVDEC_CACHE_SLOTS     4u
-/* The largest frame that a decoder is made for is a multiple of so many pixels, so that other sizes fit, too. */
+/* The largest frame that a decoder is made for is a multiple of so many pixels: other sizes fit, too. */
 #define BZI_NVDEC_SIZE_ALIGNMENT  512u
 
-/* Calls of a session return BZNA_OK; BZNA_AGAIN if nothing was queued, and a picture must be mapped or unmapped first;
- * BZNA_E_CODEC if NVDEC does not take the picture, but another decoder may; another error if the picture cannot be
- * decoded; or one of these two. */
+/* Calls of a session return BZNA_OK; BZNA_AGAIN if a picture must be mapped or unmapped before; BZNA_E_CODEC if another
+ * decoder may take the picture; another error if none can; or one of these two. */
 enum {
     BZI_FOREIGN = 100,                /* as E_CODEC, which is in the error, because NVDEC is never used for its codec */
     BZI_NO_ROOM = 101                 /* no memory for its decoder; the error is E_MEMORY */
@@ -14696,7 +14649,7 @@ typedef struct bzi_nvdec_picture {
     bzna_picture      picture;        /* sizes and colors; its planes come later */
 } bzi_nvdec_picture;
 
-/* What a decoder is made for, as the library reads it from parameter sets. */
+/* What a decoder is made for, by the parameter sets. */
 typedef struct bzi_nvdec_format {
     uint32_t codec;                   /* BZNA_CODEC_... */
     uint32_t chroma;                  /* chroma_format_idc */
@@ -14756,13 +14709,13 @@ static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
     memset(decoder, 0, sizeof *decoder);
 }
 
-/* Returns how many surfaces a session chooses from: those of pictures submitted and those of pictures mapped. */
+/* Returns how many surfaces a session chooses from: for pictures submitted, and for pictures mapped. */
 static uint32_t bzi_nvdec_chosen(const bzi_device *device)
 {
     return device->config.session_depth + device->config.session_mapped;
 }
 
-/* Returns how many surfaces a decoder has: those that the parser asks for, or those chosen from if they are more. */
+/* Returns how many surfaces a decoder has: at least as many as the parser asks for. */
 static uint32_t bzi_nvdec_surfaces(const bzi_device *device, const CUVIDEOFORMAT *parsed)
 {
     return bzi_max32(parsed->min_num_decode_surfaces, bzi_nvdec_chosen(device));
@@ -14800,16 +14753,15 @@ static uint64_t bzi_nvdec_bytes(const bzi_nvdec_format *want, uint64_t surfaces,
     return surfaces * width * height * (want->chroma == 3 ? 6 : 3) / 2 * bzi_sample_bytes(want->depth);
 }
 
-/* Returns the largest width or height that a decoder is made for. had: that of the decoder which it replaces. */
+/* Returns the largest width or height that a decoder is made for. had: that of the one before it. */
 static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
 {
     uint32_t aligned = (edge + BZI_NVDEC_SIZE_ALIGNMENT - 1) / BZI_NVDEC_SIZE_ALIGNMENT * BZI_NVDEC_SIZE_ALIGNMENT;
     return bzi_min32(bzi_max32(aligned, had), bzi_max32(limit, edge));
 }
 
-/* Describes a decoder for the whole frame. The driver only takes even target sizes, and scales a frame unless it has a
- * rectangle of its own size in the target; frames of even sizes need none, as with FFmpeg. Edges are at most 16384: the
- * device's maximum and BZI_LIMIT_EDGE were checked. */
+/* Describes a decoder for the whole frame. The driver only takes even target sizes, and scales a frame of odd size
+ * unless the target has a rectangle of that size. Edges are at most 16384, as was checked. */
 static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed,
                                CUVIDDECODECREATEINFO *info)
 {
@@ -14837,8 +14789,7 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
     }
 }
 
-/* Makes a decoder in the place of what is in the slot, for every size that that was for, too. After a failure the slot
- * is free. */
+/* Replaces what is in the slot by a decoder, also for the sizes of before. After a failure the slot is free. */
 BZI_COLD
 static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                     const CUVIDEOFORMAT *parsed, bzna_error *err)
@@ -14971,8 +14922,7 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
 }
 
 /* Finds a decoder for such pictures, with a free surface; or reconfigures or makes one. If memory is out, the session
- * makes do with as many decoders as it has, and gives up idle ones, one after the other. With none left it tries once
- * more. */
+ * keeps no more decoders than it has, and gives up idle ones, one by one. With none left it tries once more. */
 static bzna_status bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvdec_format *want,
                                            const CUVIDEOFORMAT *parsed, bzi_nvdec **out, bzna_error *err)
 {
@@ -15009,18 +14959,17 @@ static bzna_status bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvd
 #endif
 
 /* ==== 59. NVDEC sessions ============================================================================================
- * Calls: rooms 9-10, 19-20, 53, 56, 58.
+ * Calls: rooms 8-10, 20, 53, 56, 58.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. One thread opens,
  * uses and closes it, in the CUDA context:
  *
  *   accepts -> submit -> map (waits for the oldest) -> the kernel is enqueued on session->stream -> unmap
  *
- * Surfaces. The session chooses the surface of a picture, not the parser, as every picture stands alone.
- *
- * Parsers. A picture must not depend on those before it.
- *   - A parser only ever sees one content of parameter sets, and is replaced after a failure. A session keeps several,
- *     since a batch may mix frame sizes.
+ * The session chooses the surface of a picture, not the parser, as every picture is decoded alone. A picture must not
+ * depend on those before it:
+ *   - A parser only sees one content of parameter sets, and is replaced after a failure. A session keeps several, since
+ *     a batch may mix frame sizes.
  *   - A decoder may be reconfigured only in the sequence callback, which a parser calls for new parameter sets. If the
  *     decoder has another size by then, the parser is replaced, too.
  *   - The parser calls back inside submit, and does not return what a callback did: bzi_submission keeps that. */
@@ -15219,8 +15168,8 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
 
 /* --- Submitting --- */
 
-/* Returns what to do with a picture after an error. A driver error that does not lose the device may be the picture's
- * fault, or pass. So this picture is decoded in software, and after too many in a row, all of the codec. */
+/* Returns what to do with a picture after an error. A driver error that does not lose the device may be its fault: it
+ * is decoded in software, and after too many in a row, all of the codec. */
 BZI_COLD
 static bzna_status bzi_session_fall_back(bzi_session *session, uint32_t codec, bzna_error *err)
 {
@@ -15310,7 +15259,7 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_pict
 #endif
 
 /* ==== 60. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 4, 8-9, 20, 53, 55-59.
+ * Calls: rooms 4, 8-9, 50, 53, 55-59.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. It is delivered only after the driver has
  * reported its status, unless the driver reports none for any picture. */
@@ -15346,8 +15295,7 @@ static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
     flight->decoder->busy &= ~(1u << flight->surface);
 }
 
-/* Asks NVDEC for the status of a picture until it is no longer in progress, or so long. *out: Invalid if there is none,
- * as of AV1 and with old drivers. */
+/* Asks NVDEC for a picture's status until it is done, or so long. *out: Invalid for AV1 and with old drivers. */
 static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *flight, uint64_t limit_ns,
                                    cuvidDecodeStatus *out, bzna_error *err)
 {
@@ -15372,9 +15320,9 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
     return BZNA_OK;
 }
 
-/* Decides about a mapped picture. decoded: its status, or Invalid if that was not asked for. Returns E_DECODE if it is
- * damaged, E_DEVICE if the driver does not tell. Of bytes that were sound before, only the first picture of a flush is
- * asked about, since a call may hold the context's lock for long. */
+/* Decides about a mapped picture. decoded: its status, or Invalid. Returns E_DECODE if it is damaged, E_DEVICE if the
+ * driver does not tell. Of bytes that were sound before, only the first picture of a flush is asked about, since a call
+ * may hold the context's lock for long. */
 static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, cuvidDecodeStatus decoded,
                                      bzna_error *err)
 {
@@ -15478,7 +15426,7 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 
 /* ==== 61. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 7, 9, 20-21, 53-54, 56-60.
+ * Calls: rooms 2, 7, 9, 20-21, 50, 53-54, 56-60.
  *
  * The first picture of a kind is decoded by NVDEC and by the CPU, and the two are compared: by bits, but for JPEG,
  * whose decoders round differently. The kernel is tried on the same picture.
@@ -15551,8 +15499,8 @@ static bzna_status bzi_check_compare(const bzna_picture *made, const bzna_pictur
                     (bzi_llu)count, most);
 }
 
-/* Decodes a picture by NVDEC, as an engine does, and compares it with what the CPU has made of it. On failure, no
- * picture is left in flight, and no decoder is kept. */
+/* Decodes a picture by NVDEC, as an engine does, and compares it with what the CPU has made of it. After a failure the
+ * session has no picture in flight, and no decoder. */
 static bzna_status bzi_check_try(bzi_session *session, const bzi_nvdec_picture *coded, const bzna_picture *right,
                                  bzna_error *err)
 {
@@ -15589,8 +15537,7 @@ static bzna_status bzi_check_try(bzi_session *session, const bzi_nvdec_picture *
     return status;
 }
 
-/* Checks a kind by a picture. Any status but BZNA_OK means that the check could not be finished. A kind that cannot be
- * checked is noted as skipped. */
+/* Checks a kind by a picture, or notes that it cannot be checked. A status but BZNA_OK: the check was not finished. */
 static bzna_status bzi_check_run(bzi_session *session, bzi_caps *kind, const bzi_nvdec_picture *coded, bzna_error *err)
 {
     bzi_software *software = &session->software;
@@ -15624,8 +15571,8 @@ static int bzi_check_is_due(bzi_device *device, const bzi_nvdec_format *want)
            atomic_load(&bzi_device_kind(device, want->codec, want->chroma, want->depth)->check) == BZNA_CHECK_NONE;
 }
 
-/* Tells whether NVDEC may decode pictures of a kind. A kind that was not checked is checked first, by `coded`, while
- * other sessions wait. Pre: if the check is due, nothing is in flight. */
+/* Tells whether NVDEC may decode pictures of a kind, which is checked first if that is due, while other sessions wait.
+ * Pre: then nothing is in flight. */
 BZI_COLD
 static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzi_nvdec_picture *coded,
                                   bzna_error *err)
@@ -15658,7 +15605,7 @@ static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *
     return err->status = BZNA_E_CODEC;                      /* even a damaged picture: libavcodec is to report that */
 }
 
-/* Fills in what NVDEC can do with the kind in *info, and what is known of that kind. */
+/* Fills in what NVDEC can do with the kind in *info. */
 BZI_COLD
 static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
 {
