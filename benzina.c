@@ -11080,10 +11080,13 @@ static uint64_t bzi_shard_position(const bzi_shard *s, uint64_t j)
                       s->start + j * bzi_shard_step(s) + s->rank;
 }
 
-/* Returns the position after batch j of all ranks. Pre: it is not their last batch. */
+/* Returns the position after batch j of all ranks: rank 0's next batch is there. Pre: it is not their last batch. */
 static uint64_t bzi_shard_after(const bzi_shard *s, uint64_t j)
 {
-    return s->given ? bzi_shard_begin(s, s->first + (j + 1) * s->world) : s->start + (j + 1) * bzi_shard_step(s);
+    bzi_shard first = *s;
+
+    first.rank = 0;
+    return bzi_shard_position(&first, j + 1);
 }
 
 /* Returns how many slots of batch j have samples; the others are padding. */
@@ -11756,16 +11759,6 @@ static const char *bzi_drawn_fault(const bzna_drawn *d)
            !bzi_within(&d->noise, 1, 0, FLT_MAX) ? "noise" : NULL;
 }
 
-/* Pre: there are not more operations than a transform has room for. */
-static bzna_status bzi_transform_check_operations(const bzna_transform *t, bzna_error *err)
-{
-    const char *fault;
-
-    for (uint32_t i = 0; i < t->operation_count; i++)
-        if ((fault = bzi_drawn_fault(&t->operations[i])) != NULL)
-            return BZI_MISUSE(err, "transform.operations[%u].%s: out of its range, or not a number", i, fault);
-    return BZNA_OK;
-}
 
 /* Returns the name of a member of an operation that is out of its range, or has no effect; or NULL. */
 static const char *bzi_operation_fault(const bzna_operation *o)
@@ -12035,13 +12028,6 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
 
 #else
 
-/* This build refuses transforms with operations, and settings with policies. */
-static bzna_status bzi_transform_check_operations(const bzna_transform *t, bzna_error *err)
-{
-    return t->operation_count ? BZI_FAIL(err, BZNA_E_UNSUPPORTED, "transform.operations: this build has none "
-                                         "(BENZINA_NO_AUGMENT)") : BZNA_OK;
-}
-
 BZI_COLD
 static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *where, int moves, bzna_error *err)
 {
@@ -12068,9 +12054,18 @@ static bzna_status bzi_filter_check(const char *where, uint32_t filter, uint32_t
 
 static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
 {
-    if (bzi_settings_check(BZI_OF_transform, t, "transform", err) != BZNA_OK ||
-        bzi_transform_check_operations(t, err) != BZNA_OK)
+    if (bzi_settings_check(BZI_OF_transform, t, "transform", err) != BZNA_OK)
         return err->status;
+#ifdef BENZINA_NO_AUGMENT
+    if (t->operation_count)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "transform.operations: this build has none (BENZINA_NO_AUGMENT)");
+#else
+    for (uint32_t i = 0; i < t->operation_count; i++) {
+        const char *const fault = bzi_drawn_fault(&t->operations[i]);
+        if (fault)
+            return BZI_MISUSE(err, "transform.operations[%u].%s: out of its range, or not a number", i, fault);
+    }
+#endif
     return bzi_filter_check("transform", t->filter, t->antialias, err);
 }
 
@@ -13748,7 +13743,7 @@ struct bzi_device {
     CUmodule         module;          /* the kernel's */
     CUfunction       warp[BZI_KERNEL_COUNT];
     CUfunction       augment;         /* NULL with BENZINA_NO_AUGMENT */
-    uint32_t         has_exclusive;   /* 1: `exclusive` was made */
+
     uint32_t         owns_primary;    /* 1: the primary CUDA context is retained */
     int64_t          process;         /* that opened it; after fork, no other may call the driver */
     bzna_device_info info;
@@ -14130,7 +14125,6 @@ static void bzi_device_open_video(bzi_device *device)
 BZI_COLD
 static void bzi_device_close(bzi_device *device)
 {
-    const bzi_memory memory = device->host->memory;
     bzna_error ignored;
 
     /* a driver that is stuck may not return from these calls */
@@ -14144,9 +14138,8 @@ static void bzi_device_close(bzi_device *device)
             device->cu.cuDevicePrimaryCtxRelease(device->handle);
     }
 
-    if (device->has_exclusive)
-        bzi_os_locks_free(&device->exclusive.mutex, &device->exclusive.over, 1);
-    bzi_release(&memory, device, 1, sizeof *device);
+    bzi_os_locks_free(&device->exclusive.mutex, &device->exclusive.over, 1);
+    bzi_release(&device->host->memory, device, 1, sizeof *device);
 }
 
 
@@ -14479,6 +14472,10 @@ static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *co
 
     if (!device)
         return bzi_fail_memory(err, "a device");
+    if (!bzi_os_locks_init(&device->exclusive.mutex, BZI_RANK_DEVICE, &device->exclusive.over, 1)) {
+        bzi_release(&host->memory, device, 1, sizeof *device);
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    }
 
     device->checks = !checks || strcmp(checks, "0");
     device->host = host;
@@ -14486,13 +14483,8 @@ static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *co
     device->process = bzi_os_process();
     device->info.struct_size = sizeof device->info;
     device->info.device.kind = BZNA_DEVICE_CUDA;
-    device->has_exclusive = (uint32_t)bzi_os_locks_init(&device->exclusive.mutex, BZI_RANK_DEVICE,
-                                                        &device->exclusive.over, 1);
-    status = device->has_exclusive ? bzi_device_choose(device, err) :
-                                     BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-
-    if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
-        (status = bzi_device_enter(device, err)) == BZNA_OK) {
+    if ((status = bzi_device_choose(device, err)) == BZNA_OK &&
+        (status = bzi_device_describe(device, err)) == BZNA_OK && (status = bzi_device_enter(device, err)) == BZNA_OK) {
         /* 0 if bzi_device_choose set the flag, or another library did */
         device->spins = device->cu.cuCtxGetFlags(&flags) != CUDA_SUCCESS || !(flags & CU_CTX_SCHED_BLOCKING_SYNC);
         if ((status = bzi_device_load_kernel(device, err)) == BZNA_OK &&
@@ -14516,7 +14508,7 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
     bzi_cuda cu;
     int n = 0;
     bzna_status status = bzi_cuda_start(&cu, &n, err);
-    *count = status == BZNA_OK ? (uint32_t)n : 0;
+    *count = (uint32_t)n;
     return status;
 }
 
