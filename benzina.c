@@ -8835,7 +8835,8 @@ static int bzi_tar_add_name(bzi_tar_walk *walk, bzi_span text)
 {
     const uint8_t *nul = bzi_find_byte(text.data, 0, text.size);
 
-    text.size = nul ? (uint64_t)(nul - text.data) : text.size;
+    if (nul)
+        text.size = (uint64_t)(nul - text.data);
     if (text.size > sizeof walk->name - walk->file.name.size)
         return 0;
     bzi_copy(walk->name + walk->file.name.size, text.data, text.size);
@@ -11175,6 +11176,7 @@ static double bzi_draw(bzna_random *random, double lo, double hi)
     return lo < hi ? bzi_random_uniform(random, lo, hi) : lo;
 }
 
+static double bzi_draw_around_0(bzna_random *random, double reach) { return bzi_draw(random, -reach, reach); }
 static double bzi_draw_in(bzna_random *random, const double range[2]) { return bzi_draw(random, range[0], range[1]); }
 
 /* The same, log-uniform. */
@@ -11213,7 +11215,8 @@ static int bzi_crop_size(bzi_affine *a, double area, double ratio, int is_whole)
     a->crop[0] = sqrt(area * ratio);
     a->crop[1] = sqrt(area / ratio);
     for (int i = 0; i < 2; i++) {
-        a->crop[i] = is_whole ? floor(a->crop[i] + 0.5) : a->crop[i];
+        if (is_whole)
+            a->crop[i] = floor(a->crop[i] + 0.5);
         fits &= a->crop[i] > 0 && a->crop[i] <= a->in[i];
     }
     return fits;
@@ -11284,7 +11287,7 @@ static void bzi_crop_benzina(bzna_random *random, const bzna_warp *p, bzi_affine
         if (p->kind == BZNA_WARP_NONE)
             a->center[i] = bzi_center_crop(a->in[i], a->out[i]) - (a->in[i] - a->out[i]) / 2;
         else if (p->random_crop)
-            a->center[i] = bzi_draw(random, -margin, margin);
+            a->center[i] = bzi_draw_around_0(random, margin);
     }
     if (!fits)
         bzi_crop_central(p, a);
@@ -11305,7 +11308,7 @@ static void bzi_warp_similarity(bzna_random *random, const bzna_warp *p, bzi_aff
 
     a->degrees = bzi_draw_in(random, p->degrees);
     for (int i = 0; i < 2; i++)
-        a->shift[i] = bzi_draw(random, -p->translate[i] * a->out[i], p->translate[i] * a->out[i]);
+        a->shift[i] = bzi_draw_around_0(random, p->translate[i] * a->out[i]);
     a->flip[0] = bzi_draw_flip(random, p->flip_h);
     a->flip[1] = bzi_draw_flip(random, p->flip_v);
     bzi_affine_matrix(a, h);
@@ -11363,7 +11366,7 @@ static void bzi_warp_mxnet(bzna_random *random, const bzna_warp *p, const bzi_af
         in[s] = x->short_edge_px;
         in[!s] = floor(x->short_edge_px * given[!s] / given[s]);
     }
-    const double shear = bzi_draw(random, -x->shear_ratio, x->shear_ratio);
+    const double shear = bzi_draw_around_0(random, x->shear_ratio);
     const double degrees = bzi_draw_integer(random, p->degrees[0], p->degrees[1]);
     const double k = bzi_draw_in(random, p->scale), ratio = bzi_draw_in(random, p->ratio);
     const double c = bzi_math_cos(degrees), d = bzi_math_sin(degrees), hs = 2 * k / (1 + ratio), ws = ratio * hs;
@@ -11403,7 +11406,7 @@ static void bzi_warp_mxnet(bzna_random *random, const bzna_warp *p, const bzi_af
 /* Draws MXNet's part of a jitter. Shifts of H, L and S are whole numbers; the sum of two draws favors small ones. */
 static void bzi_jitter_mxnet(bzna_random *random, const bzna_mxnet *x, bzna_transform *t)
 {
-    t->clamp_hue = x->clamp_hue ? 1 : t->clamp_hue;
+    t->clamp_hue |= x->clamp_hue;
 
     for (int i = 0; i < 3; i++)
         if (x->hls[i] > 0) {
@@ -11411,8 +11414,8 @@ static void bzi_jitter_mxnet(bzna_random *random, const bzna_mxnet *x, bzna_tran
             t->hls[i] = (float)trunc(((one + four) / 5 * 2 - 1) * x->hls[i]);
         }
 
-    const double contrast = 1 + bzi_draw(random, -x->contrast, x->contrast);
-    const double illumination = bzi_draw(random, -x->illumination, x->illumination);
+    const double contrast = 1 + bzi_draw_around_0(random, x->contrast);
+    const double illumination = bzi_draw_around_0(random, x->illumination);
     for (int i = 0; i < 3 && (contrast != 1 || illumination != 0); i++) {
         t->bias[i] = (float)(t->bias[i] - illumination / contrast);
         t->scale[i] = (float)(t->scale[i] * contrast);
@@ -11643,7 +11646,7 @@ static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, const bzn
             *drawn[i] = *drawn[i] != 0 || i == 3 ? *drawn[i] : FLT_MIN;      /* a factor of 0 stands for 1 */
         }
 
-    t->grayscale = bzi_draw_flip(random, j->grayscale) ? 1 : t->grayscale;
+    t->grayscale |= bzi_draw_flip(random, j->grayscale);
 #ifndef BENZINA_NO_MXNET
     if (mxnet)
         bzi_jitter_mxnet(random, mxnet, t);
@@ -11915,7 +11918,7 @@ static void bzi_draw_lighting(bzna_random *random, bzna_drawn *d)
     static const double vectors[3][3] = { { -0.5675, 0.7192, 0.4009 },
                                           { -0.5808, -0.0045, -0.8140 },
                                           { -0.5836, -0.6948, 0.4203 } };
-    double sums[3] = { 0, 0, 0 };
+    double sums[3] = { 0 };
 
     for (int k = 0; k < 3; k++) {
         double normal = -6;
@@ -12302,12 +12305,12 @@ static void bzi_slot_clip_rows(const bzi_kernel_slot *slot, const bzi_kernel_out
         const double x = (corner & 1 ? slot->clip_last[0] + 0.5 : -0.5) - m[2];
         const double y = (corner & 2 ? slot->clip_last[1] + 0.5 : -0.5) - m[5];
         const double v = along * x + across * y + h[5];
-        low = v < low ? v : low;
-        high = v > high ? v : high;
+        low = fmin(low, v);
+        high = fmax(high, v);
     }
     const double margin = 1 + 1e-6 * terms * (fabs(along) + fabs(across));
-    *least = low - margin > *least ? (float)(low - margin) : *least;
-    *most = high + margin < *most ? (float)(high + margin) : *most;
+    *least = (float)fmax(low - margin, *least);
+    *most = (float)fmin(high + margin, *most);
 }
 
 /* Returns the rows of the frame's luma that the warp of a slot can read. Those of chroma are these rows >> shift_y.
@@ -12334,8 +12337,8 @@ static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_out
         bzi_kernel_map_affine(slot.h, corner & 1 ? in.end - 1 : in.first, corner & 2 ? in.bottom - 1 : in.top, &u, &v);
         const float above = affine && v - around > 0.0f ? v - around : -0.5f;
         const float below = affine && v + around < last ? v + around : last + 0.5f;
-        least = above < least ? above : least;
-        most = below > most ? below : most;
+        least = fminf(least, above);
+        most = fmaxf(most, below);
     }
     if (affine && (given->flags & BZI_KERNEL_CLIP))
         bzi_slot_clip_rows(&slot, &out, &least, &most);
@@ -12480,7 +12483,8 @@ static void bzi_operations_make(const bzna_transform *t, uint32_t channels, cons
             if (covers ? bzi_op_covers(kind) : bzi_op_is_pixels(kind))
                 pass->op[pass->end++] = bzi_operation_make(&t->operations[i], t, channels, out);
         }
-        pass->pixels = covers ? pass->pixels : pass->end;
+        if (!covers)
+            pass->pixels = pass->end;
     }
 
     memcpy(pass->bias, t->bias, sizeof pass->bias);
@@ -13529,7 +13533,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 
 #ifndef BENZINA_NO_CUDA
 
-enum { BZI_CUDA_NO_MEMORY = 2, BZI_CUDA_NO_DEVICE = 100, BZI_CUDA_NOT_SUPPORTED = 801 };
+enum { BZI_CUDA_NO_MEMORY = 2, BZI_CUDA_NO_DEVICE = 100 };
 
 /* Only the drivers 465 report CUDA 11.3. Their decoders overwrite memory if several work at once. */
 #define BZI_CUDA_CORRUPTS 11030
@@ -13978,15 +13982,17 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Writes the PTX as text, with its NUL, unless text is NULL. Returns the bytes of that. Packed are its size with 32
- * bits, the lowest first, then bytes. Those below 128 stand for themselves. Others begin a reference to bytes before:
+/* The bytes of the PTX as text, with its NUL. */
+static uint64_t bzi_kernel_text_bytes(void) { return (uint64_t)bzi_le32(bzi_kernel_ptx) + 1; }
+
+/* Writes the PTX as text. Packed are its size with 32 bits, the lowest first, then bytes. Those below 128 stand for
+ * themselves. Others begin a reference to bytes before:
  *   10llllbb bbbbbbbb             l + 3 bytes, from b + 1 bytes before
  *   11llllll bbbbbbbb bbbbbbbb    l + 4 bytes, likewise */
-static uint64_t bzi_kernel_unpack(char *text)
+static void bzi_kernel_unpack(char *text)
 {
     const uint8_t *in = bzi_kernel_ptx + 4;
-    const uint64_t size = bzi_le32(bzi_kernel_ptx);
-    const char *const end = text ? text + size : NULL;
+    const char *const end = text + bzi_le32(bzi_kernel_ptx);
 
     while (text != end) {
         const uint32_t first = *in++;
@@ -14002,9 +14008,7 @@ static uint64_t bzi_kernel_unpack(char *text)
         for (; length; length--, text++)
             *text = text[-(ptrdiff_t)back];
     }
-    if (text)
-        *text = 0;
-    return size + 1;
+    *text = 0;
 }
 
 /* Unpacks the PTX, and has the driver compile it. Errors say what helps. */
@@ -14019,7 +14023,7 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
         { 304, "~/.nv/ComputeCache, or CUDA_CACHE_PATH, must be writable; or set CUDA_CACHE_DISABLE=1" },
     };
     const bzi_memory *memory = &device->host->memory;
-    const uint64_t size = bzi_kernel_unpack(NULL);
+    const uint64_t size = bzi_kernel_text_bytes();
     char *text = bzi_alloc(memory, size, 1, 16);
     size_t used;
     bzna_status status;
@@ -14810,7 +14814,7 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
 
     if (status != BZNA_OK) {
         atomic_fetch_sub(&device->decoder_bytes, bytes);
-        memset(decoder, 0, sizeof *decoder);
+        decoder->handle = NULL;
         return status == BZNA_E_MEMORY ? BZI_NO_ROOM : status;
     }
 
@@ -15601,16 +15605,15 @@ static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *
 BZI_COLD
 static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
 {
-    const bzi_nvdec_format want = { info->codec, info->chroma_format, info->depth, 0, 0 };
     CUVIDDECODECAPS caps;
     bzna_status status;
 
     if (bzi_device_enter(device, err) != BZNA_OK)
         return err->status;
-    status = bzi_device_caps(device, want.codec, want.chroma, want.depth, &caps, err);
+    status = bzi_device_caps(device, info->codec, info->chroma_format, info->depth, &caps, err);
 
     if (status == BZNA_OK && caps.bIsSupported) {
-        bzi_caps *kind = bzi_device_kind(device, want.codec, want.chroma, want.depth);
+        bzi_caps *kind = bzi_device_kind(device, info->codec, info->chroma_format, info->depth);
 
         info->supported = 1;
         info->engines = caps.nNumNVDECs;
