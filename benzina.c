@@ -8327,7 +8327,6 @@ static void bzi_paths_sort(bzi_names *paths)
         qsort(paths->texts.data, (size_t)paths->count, sizeof(char *), bzi_path_order);
 }
 
-/* A folder that a walk has found. */
 typedef struct bzi_walk_folder {
     const char *path;                 /* below the root, which has "" */
     uint64_t    parent;               /* number of the folder that holds it */
@@ -8551,7 +8550,7 @@ static bzna_status bzi_folder_fail_empty(const bzi_container *c, const char *cla
     return *class ? bzi_error_prefix(err, class) : err->status;
 }
 
-/* Opens the folders in the root as classes: names them, finds their files, and numbers the samples class by class. */
+/* Opens the folders in the root as classes, and numbers the samples class by class. */
 static bzna_status bzi_folder_open_classes(bzi_container *c, const bzi_walk *walk, const bzna_dataset_config *config,
                                            bzna_error *err)
 {
@@ -8728,7 +8727,6 @@ static const bzi_container_ops bzi_folder_ops = {
 
 #define BZI_TAR_BLOCK 512u
 
-/* A member of a tar. */
 typedef struct bzi_tar_file {
     bzi_span name;
     uint64_t offset;                  /* where its bytes begin, after its header */
@@ -9642,7 +9640,6 @@ static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t num
                     by_user ? " at most, provider.max_bytes" : " at most, context_config.max_sample_bytes");
 }
 
-/* The caller's functions. */
 enum { BZI_BY_LOCATE, BZI_BY_READ, BZI_BY_UNPACK };
 
 /* Calls one of the caller's functions for a value, and judges what it returned: E_IO may be tried again, E_NOT_FOUND
@@ -10165,7 +10162,6 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 
 /* --- Reading --- */
 
-/* A sample that is about to be read. */
 typedef struct bzi_reading {
     bzi_sample        sample;         /* its index, extent and, once read, bytes */
     const bzi_container *container;
@@ -10270,7 +10266,6 @@ static bzna_status bzi_container_target(const bzi_container *c, const bzi_sample
     return status;
 }
 
-/* Finds a picture of a sample that was read. */
 static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                        bzi_image *image, bzna_error *err)
 {
@@ -10449,7 +10444,6 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
  *
  * A data set is parts of containers laid end to end: so are ranges, concatenations and lists of paths. */
 
-/* A part of a data set. */
 typedef struct bzi_part {
     bzi_container *container;         /* a reference is held */
     uint64_t       first;             /* its first sample in the container */
@@ -10466,7 +10460,6 @@ struct bzna_dataset {
     bzi_part   parts[];               /* in the order of the data set */
 };
 
-static void bzi_dataset_retain(bzna_dataset *dataset) { atomic_fetch_add(&dataset->references, 1); }
 
 static void bzi_dataset_drop(bzna_dataset *dataset)
 {
@@ -10641,7 +10634,6 @@ static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t targe
     return status == BZNA_OK ? status : bzi_error_prefix(err, c->name);
 }
 
-/* Returns a hash that tells data sets apart. */
 static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
 {
     uint64_t hash = BZI_HASH_START;
@@ -10674,7 +10666,7 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset)
     return hash;
 }
 
-/* Returns a field by number: those of the first part, then the fields that only others have. NULL: past the end. */
+/* Returns a field by number: those of the first part, then those that only others have; then NULL. */
 static const bzi_field *bzi_dataset_field(const bzna_dataset *dataset, uint32_t number)
 {
     const bzi_field *seen[BZI_LIMIT_FIELDS + 1];
@@ -10919,7 +10911,6 @@ static void bzi_random_fork(bzna_random *random, uint32_t view, uint64_t occurre
     memcpy(random->key, key, sizeof random->key);
 }
 
-/* Returns 1 if no number of the stream was drawn yet. */
 static uint32_t bzi_random_is_fresh(const bzna_random *random) { return random->counter[3] == 0 && random->used == 4; }
 
 static uint32_t bzi_random_u32(bzna_random *random)
@@ -11122,7 +11113,6 @@ static uint64_t bzi_shard_samples(const bzi_shard *s)
  *
  * Turns parameters and random numbers into homographies. All arithmetic is done in doubles. */
 
-/* Returns 1 if all n values are finite, else 0. */
 static int bzi_finite(const double *values, int n)
 {
     for (int i = 0; i < n; i++)
@@ -11879,13 +11869,13 @@ static void bzi_draw_erase(bzna_random *random, const bzna_policy *p, const bzna
         const double area = out[0] * out[1] * share, edge[2] = { rint(sqrt(area / ratio)), rint(sqrt(area * ratio)) };
 
         d->magnitude = (float)share;
-        if (!(edge[0] < out[0] && edge[1] < out[1]))
-            continue;
-        for (int k = 1; k >= 0; k--) {                      /* the top is drawn first */
-            d->area[k] = (int32_t)bzi_draw_integer(random, 0, out[k] - edge[k]);
-            d->area[2 + k] = d->area[k] + (int32_t)edge[k];
+        if (edge[0] < out[0] && edge[1] < out[1]) {
+            for (int k = 1; k >= 0; k--) {                  /* the top is drawn first */
+                d->area[k] = (int32_t)bzi_draw_integer(random, 0, out[k] - edge[k]);
+                d->area[2 + k] = d->area[k] + (int32_t)edge[k];
+            }
+            break;
         }
-        break;
     }
 
     for (int i = 0; i < 2 && o->noise > 0; i++)
@@ -12610,7 +12600,6 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 #    define BZI_TURBO_EDGE(component) (uint32_t)(component)->DCT_scaled_size
 #  endif
 
-/* One decoder. */
 typedef struct bzi_turbo {
     struct jpeg_decompress_struct info;       /* libjpeg's decoder, while there is a picture */
     struct jpeg_error_mgr         errors;     /* its last message */
@@ -12901,7 +12890,6 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_to_buffer(const bzna_image *image,
 #define BZI_FILL_FIRST  0xa35cu       /* two bytes with which memory is filled, which pixels seldom have */
 #define BZI_FILL_SECOND 0x5ca3u       /* for a second try: the opposite of each byte */
 
-/* A part of a plane. */
 typedef struct bzi_area {
     const uint8_t *data;              /* the first byte of the first row */
     int64_t        pitch;             /* bytes from one row to the next */
@@ -12953,7 +12941,6 @@ static int bzi_area_may_lack(bzi_area area)
     return 0;
 }
 
-/* Returns 1 if two areas of one size hold the same bytes. */
 static int bzi_area_is_same(bzi_area a, bzi_area b)
 {
     uint64_t y = 0;
@@ -13411,7 +13398,6 @@ static bzna_status bzi_own_run(bzi_own *own, const bzna_image *image, const bzi_
                                uint8_t *base, uint32_t fill, bzna_error *err)
 {
     const uint32_t i = image->codec - BZNA_CODEC_OWN;
-    const bzna_codec *c = &own->host->own_codecs[i].c;
     int32_t said;
     int live = 1;
 
@@ -13425,7 +13411,8 @@ static bzna_status bzi_own_run(bzi_own *own, const bzna_image *image, const bzi_
     frame->to.palette = format->pixels == BZNA_PIXELS_INDEX ? frame->palette : NULL;
 
     bzi_error_init(err);
-    BZI_CALLBACK(said = c->decode(own->states[i], image->data, image->data_size, &frame->needed, &frame->to, err));
+    BZI_CALLBACK(said = own->host->own_codecs[i].c.decode(own->states[i], image->data, image->data_size,
+                                                          &frame->needed, &frame->to, err));
     for (uint32_t k = 0; k <= frame->count; k++) {
         const uint64_t end = k < frame->count ? frame->planes[k].offset : frame->size;
         live = live && bzi_is_filled(base + end - BZI_CANARY_BYTES, BZI_CANARY_BYTES, fill);
@@ -13575,7 +13562,6 @@ typedef struct bzi_cuda {
     BZI_NVCUVID_SYMBOLS(BZI_CUDA_FIELD)
 } bzi_cuda;
 
-/* A function to be loaded. */
 typedef struct bzi_cuda_symbol {
     const char *name;
     size_t      at;                   /* offset of its member in bzi_cuda */
@@ -13813,7 +13799,7 @@ static int bzi_device_is_hung(bzi_device *device) { return atomic_load(&device->
 
 static int bzi_device_is_wrong(bzi_device *device) { return atomic_load(&device->lost) == BZI_DEVICE_WRONG; }
 
-/* Gives the device up because a call of the driver has not returned. */
+/* Gives the device up: a call of the driver has not returned. */
 static void bzi_device_hang(bzi_device *device)
 {
     atomic_store(&device->stuck, BZI_STUCK_CALL);
@@ -13849,7 +13835,7 @@ static CUresult bzi_driver_end(CUresult result)
 #define BZI_CALL(device, function, ...) \
     (bzi_driver_begin(device) ? bzi_driver_end((device)->cu.function(__VA_ARGS__)) : (CUresult)BZI_DEVICE_HUNG)
 
-/* Makes a status of the result of a driver's call. Every result goes through here. */
+/* Makes a status of the result of a driver's call. */
 static bzna_status bzi_device_check(bzi_device *device, CUresult result, const char *call, bzna_error *err)
 {
     if (result == CUDA_SUCCESS)
@@ -13861,7 +13847,7 @@ static bzna_status bzi_device_check(bzi_device *device, CUresult result, const c
     return bzi_cuda_fail(&device->cu, result, call, err);
 }
 
-/* Calls a function of the driver's, and makes a status of its result. */
+/* The same, and makes a status of the result. */
 #define BZI_DRIVER(device, err, function, ...) \
     bzi_device_check(device, BZI_CALL(device, function, __VA_ARGS__), #function, err)
 
@@ -14191,7 +14177,7 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
     return BZI_FAIL(err, BZNA_E_CALLBACK, "device_allocator.alloc: its memory is not aligned to 256 bytes");
 }
 
-/* Allocates pinned host memory. Pre: in the CUDA context. */
+/* Pre: in the CUDA context. */
 static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err)
 {
     *out = NULL;
@@ -14374,7 +14360,7 @@ static bzna_status bzi_device_operate(bzi_device *device, const bzi_kernel_pass 
 }
 #endif
 
-/* Returns how many bits are 0 below the values in surfaces that NVDEC writes. */
+/* Returns how many bits are 0 below the values in NVDEC's surfaces. */
 static uint32_t bzi_surface_low_zeros(uint32_t depth) { return depth > 8 ? 16 - depth : 0; }
 
 /* --- The kernel, compared with the plain loop on the CPU. Pre: in the CUDA context --- */
@@ -14438,7 +14424,7 @@ static bzna_status bzi_trial_picture(bzi_device *device, void *stream, const bzn
     return bzi_device_fail_lost(device, err);
 }
 
-/* Tries the kernel on a picture that is uploaded, since it warps what is decoded in software, too. */
+/* Tries the kernel on a picture that is uploaded, as those that software decodes are. */
 static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
 {
     enum { WIDTH = 64, HEIGHT = 48, BYTES = WIDTH * HEIGHT * 3 / 2 };
@@ -14506,7 +14492,6 @@ static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *co
     return BZNA_OK;
 }
 
-/* Counts the CUDA devices of this machine. */
 static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 {
     bzi_cuda cu;
@@ -14516,10 +14501,10 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
     return status;
 }
 
-/* Returns 1 if this process is a fork of the one that opened the device. */
+/* Returns 1 in a fork of the process that opened the device. */
 static int bzi_device_is_foreign(const bzi_device *device) { return device->process != bzi_os_process(); }
 
-/* Returns 1 if NVDEC does not decode a codec any more because of failures. */
+/* Returns 1 if NVDEC does not decode a codec any more. */
 static int bzi_device_gave_up(bzi_device *device, uint32_t codec)
 {
     return bzi_device_is_stuck(device) || (atomic_load(&device->given_up) >> bzi_device_codec(codec) & 1);
@@ -14547,7 +14532,7 @@ struct bzi_device {
     bzna_error       video;           /* likewise */
 };
 
-/* In this build no device is ever opened: one function stands for all that is done with it. */
+/* In this build no device is ever opened: one function replaces all others. */
 static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 
 #define bzi_cuda_fail_forked    bzi_device_skip
@@ -14615,7 +14600,7 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #ifndef BENZINA_NO_CUDA
 
-/* Surfaces that a decoder may have. This is NVDEC's limit, and the number of bits of bzi_nvdec.busy. */
+/* Surfaces of a decoder: NVDEC's limit, and the number of bits of bzi_nvdec.busy. */
 #define BZI_LIMIT_SURFACES        32u
 /* The time that a picture may take, and the time between queries of its status. */
 #ifndef BZI_NVDEC_DEADLINE_NS
@@ -14732,7 +14717,7 @@ static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_nvdec_format *want
            decoder->max_width >= want->width && decoder->max_height >= want->height;
 }
 
-/* Returns the surface that has been free for longest, or BZI_LIMIT_SURFACES if all that are chosen from are in use. */
+/* Returns the surface that has been free for longest, or BZI_LIMIT_SURFACES if all are in use. */
 static uint32_t bzi_nvdec_free_surface(const bzi_device *device, const bzi_nvdec *decoder)
 {
     const uint32_t chosen = bzi_nvdec_chosen(device);
@@ -14973,7 +14958,7 @@ static bzna_status bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvd
 #ifndef BENZINA_NO_CUDA
 
 #define BZI_SESSION_PARSERS BZI_LRU_SLOTS
-/* After so many failed calls of the driver in a row with a codec, of all sessions, the codec is given up. */
+/* After so many failed calls of the driver in a row with a codec, in all sessions, it is given up. */
 #define BZI_SESSION_MAX_FAILURES 32u
 
 /* A picture in flight. */
@@ -14990,7 +14975,7 @@ typedef struct bzi_flight {
 
 typedef struct bzi_session bzi_session;
 
-/* One call of bzi_session_submit, as the parser's callbacks need it. */
+/* A call of bzi_session_submit, for the parser's callbacks. */
 typedef struct bzi_submission {
     bzi_session     *session;         /* that submits */
     bzi_nvdec_format want;            /* what its decoder must be for */
@@ -15075,7 +15060,7 @@ static bzna_status bzi_session_accepts(bzi_session *session, const bzi_nvdec_pic
 
 /* --- Parsers --- */
 
-/* NVIDIA's parser has read parameter sets: finds the decoder for them. Returns its surfaces, or 0 on failure. */
+/* The parser has read parameter sets: finds the decoder for them. Returns its surfaces, or 0 on failure. */
 static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
 {
     bzi_parser *parser = user;
@@ -15164,8 +15149,8 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
 
 /* --- Submitting --- */
 
-/* Returns what to do with a picture after an error. A driver error that does not lose the device may be its fault: it
- * is decoded in software, and after too many in a row, all of the codec. */
+/* Returns what to do with a picture after an error. A driver error that does not lose the device may be the picture's
+ * fault, or pass: it is decoded in software, and after too many in a row, all of the codec. */
 BZI_COLD
 static bzna_status bzi_session_fall_back(bzi_session *session, uint32_t codec, bzna_error *err)
 {
@@ -15262,7 +15247,7 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_pict
 
 #ifndef BENZINA_NO_CUDA
 
-/* Returns the rows of luma in a decoder's surfaces, which is even. */
+/* Returns the rows of luma in a decoder's surfaces. */
 static uint64_t bzi_nvdec_rows(const bzi_nvdec *decoder) { return (decoder->height + 1ull) & ~1ull; }
 
 /* Sets where the planes lie in a mapped surface. Cb and Cr alternate in one plane, unless they are as large as luma. */
@@ -15387,7 +15372,6 @@ static void bzi_session_unmap_all(bzi_session *session)
         bzi_session_unmap(session, &session->mapped[--session->mapped_count]);
 }
 
-/* Unmaps all surfaces, and ends parsers and decoders. */
 static void bzi_session_drop_all(bzi_session *session)
 {
     bzi_session_unmap_all(session);
@@ -15465,7 +15449,6 @@ static uint32_t bzi_check_value(const bzna_picture *p, int plane, uint32_t x, ui
     return value;
 }
 
-/* Compares what NVDEC has made of a frame with what the CPU has. */
 static bzna_status bzi_check_compare(const bzna_picture *made, const bzna_picture *right, uint32_t codec,
                                      bzna_error *err)
 {
@@ -20969,7 +20952,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
         return bzi_fail_memory(err, "a loader");
 
     bzi_context_retain(context);
-    bzi_dataset_retain(dataset);
+    atomic_fetch_add(&dataset->references, 1);
     setup = &loader->setup;
     loader->queues.setup = setup;
     setup->context = context;
