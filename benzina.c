@@ -14134,7 +14134,7 @@ static void bzi_device_close(bzi_device *device)
 
 
 /* ==== 57. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 3-4, 7-9, 48, 50, 55-56.
+ * Calls: rooms 4, 7-9, 48, 50, 55-56.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -14940,7 +14940,7 @@ static bzna_status bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvd
 #endif
 
 /* ==== 59. NVDEC sessions ============================================================================================
- * Calls: rooms 8-10, 20, 53, 56, 58.
+ * Calls: rooms 9-10, 20, 53, 56, 58.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. One thread opens,
  * uses and closes it, in the CUDA context:
@@ -15240,7 +15240,7 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_pict
 #endif
 
 /* ==== 60. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 4, 8-9, 50, 53, 55-59.
+ * Calls: rooms 4, 8-9, 20, 50, 53, 55-59.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. It is delivered only after the driver has
  * reported its status, unless the driver reports none for any picture. */
