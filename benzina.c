@@ -72,11 +72,19 @@
 
 /* Every operation is rounded by itself, so that machines with and without fused multiply-add compute the same bits.
  * This precedes the first include, which defines inline functions. gcc 12 turns neighboring a * b - c and a * b + c
- * into vfmaddsub even with -ffp-contract=off, unless it does not vectorize straight-line code. */
+ * into vfmaddsub even with -ffp-contract=off, unless it does not vectorize straight-line code.
+ *
+ * gcc takes half as long if it optimizes only the loops over pixels as much as the command line says, and everything
+ * else at -O1. Loaders are as fast. */
 #if defined(__clang__)
 #  pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
-#  pragma GCC optimize ("-ffp-contract=off", "-fno-tree-slp-vectorize")
+#  pragma GCC optimize ("-ffp-contract=off", "-fno-tree-slp-vectorize", "-fno-loop-unroll-and-jam")
+#  if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
+#    define BZI_KERNEL_LOOPS_BEGIN _Pragma("GCC pop_options")
+#    define BZI_KERNEL_LOOPS_END   _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1\", \"-ffp-contract=off\")")
+BZI_KERNEL_LOOPS_END
+#  endif
 #endif
 
 #ifndef _GNU_SOURCE
@@ -5222,7 +5230,6 @@ typedef struct bzi_movie {
 #define BZI_FILE 0u                   /* the parent of top-level boxes */
 
 /* Names the box that is being read before the message, as "moov/trak[2]/mdia/minf/stbl/stsz". */
-BZI_COLD
 static bzna_status bzi_box_blame(const bzi_movie *movie)
 {
     char path[BZI_LIMIT_DEPTH * 5 + 16] = "", type[5];
@@ -5696,7 +5703,6 @@ static bzna_status bzi_table_load(const bzi_window *window, uint64_t at, uint64_
 }
 
 /* Names a box of a track before the message. */
-BZI_COLD
 static bzna_status bzi_track_blame(const bzi_track *track, const char *box, bzna_error *err)
 {
     char path[64];
@@ -6129,7 +6135,6 @@ static bzna_status bzi_extent_open(const bzi_container *c, bzi_extent *extent, b
 }
 
 /* Puts the path of an extent's file, if it has one, before the message. */
-BZI_COLD
 static bzna_status bzi_extent_blame(const bzi_container *c, const bzi_extent *extent, bzna_error *err)
 {
     char path[BZI_LIMIT_PATH_BYTES] = "";
@@ -8498,7 +8503,6 @@ static bzna_status bzi_folder_keep(bzi_class *class, bzi_walk *walk, bzna_error 
 }
 
 /* Finds the files of one class, on one of several threads. */
-BZI_COLD
 static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error *err)
 {
     const bzi_container *c = user;
@@ -9191,7 +9195,6 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 
 /* Takes the caller's index, or the one next to the tar, or walks over all headers. If a writer had no samples left, its
  * tar has no files: zeros alone, or folders and links. */
-BZI_COLD
 static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     const bzi_memory *memory = &c->host->memory;
@@ -10139,7 +10142,6 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_input *input, co
 
 /* Puts "train.bzna: sample 12: " before the message. For a sample of a folder, its file's path replaces the container's
  * name; for one of a provider, it is added. */
-BZI_COLD
 static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bzna_error *err)
 {
     const int by_user = c->ops->fetch && err->status == BZNA_E_CALLBACK;      /* who is at fault, and not a file */
@@ -10540,7 +10542,6 @@ typedef struct bzi_opening {
     const bzna_dataset_config *config;        /* for every file */
 } bzi_opening;
 
-BZI_COLD
 static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
 {
     bzi_opening *o = user;
@@ -11507,7 +11508,6 @@ static bzna_status bzi_warp_check(const bzna_warp *w, const char *where, bzna_er
 }
 
 /* Refuses fields that are set but have no effect on the kind of warp. Pre: that is known. */
-BZI_COLD
 static bzna_status bzi_warp_check_effects(const bzna_warp *w, const char *where, bzna_error *err)
 {
     enum { RANDOM = 1 << BZNA_WARP_RANDOM_RESIZED_CROP, CENTER = 1 << BZNA_WARP_CENTER_RESIZED_CROP,
@@ -11810,7 +11810,6 @@ static uint32_t bzi_augment_most(const bzna_loader_augment *a)
 }
 
 /* Checks an output's policies. where: what messages call them. moves: 1 if they may join the warp. */
-BZI_COLD
 static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *where, int moves, bzna_error *err)
 {
     const char *fault;
@@ -12021,7 +12020,6 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
 
 #else
 
-BZI_COLD
 static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *where, int moves, bzna_error *err)
 {
     (void)moves;
@@ -12768,7 +12766,6 @@ static int bzi_turbo_read(bzi_turbo *turbo)
 }
 
 /* Fails with libjpeg's last message, and its place in the file and in the picture. */
-BZI_COLD
 static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
@@ -13242,7 +13239,6 @@ static void bzi_software_name(char *text, size_t size)
 }
 
 /* Closes what was opened, or is all zeros. */
-BZI_COLD
 static void bzi_software_close(bzi_software *software)
 {
 #ifndef BENZINA_NO_JPEG
@@ -13602,7 +13598,6 @@ static int bzi_cuda_is_lost(int result)
 }
 
 /* Makes an error of the driver's. The call's name loses its version. */
-BZI_COLD
 static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char *call, bzna_error *err)
 {
     const char *name = NULL;
@@ -14050,7 +14045,6 @@ static bzi_caps *bzi_device_kind(bzi_device *device, uint32_t codec, uint32_t ch
 
 /* Tells what NVDEC can do with pictures of a kind: zeros if nothing. The driver, which is slow, is asked once for each
  * kind, or twice if two threads ask at once. Pre: in the CUDA context. */
-BZI_COLD
 static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth,
                                    CUVIDDECODECAPS *out, bzna_error *err)
 {
@@ -14112,7 +14106,6 @@ static void bzi_device_open_video(bzi_device *device)
 }
 
 /* Closes the device. Pre: the pool on it is closed. */
-BZI_COLD
 static void bzi_device_close(bzi_device *device)
 {
     bzna_error ignored;
@@ -14452,7 +14445,6 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
 }
 
 /* Opens a device: its CUDA context, the kernel, which is tried unless checks are off, and NVDEC, if it has that. */
-BZI_COLD
 static bzna_status bzi_device_open(bzi_host *host, const bzna_context_config *config, bzi_device **out, bzna_error *err)
 {
     const char *checks = getenv("BENZINA_NVDEC_CHECK");
@@ -14771,7 +14763,6 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
 }
 
 /* Replaces what is in the slot by a decoder, also for the sizes of before. After a failure the slot is free. */
-BZI_COLD
 static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                     const CUVIDEOFORMAT *parsed, bzna_error *err)
 {
@@ -15151,7 +15142,6 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
 
 /* Returns what to do with a picture after an error. A driver error that does not lose the device may be the picture's
  * fault, or pass: it is decoded in software, and after too many in a row, all of the codec. */
-BZI_COLD
 static bzna_status bzi_session_fall_back(bzi_session *session, uint32_t codec, bzna_error *err)
 {
     bzi_device *device = session->device;
@@ -15382,7 +15372,6 @@ static void bzi_session_drop_all(bzi_session *session)
 }
 
 /* Closes a session. Pre: nothing is pending. */
-BZI_COLD
 static void bzi_session_close(bzi_session *session)
 {
     bzi_session_drop_all(session);
@@ -15552,7 +15541,6 @@ static int bzi_check_is_due(bzi_device *device, const bzi_nvdec_format *want)
 
 /* Tells whether NVDEC may decode pictures of a kind, which is checked first if that is due, while other sessions wait.
  * Pre: then nothing is in flight. */
-BZI_COLD
 static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzi_nvdec_picture *coded,
                                   bzna_error *err)
 {
@@ -15585,7 +15573,6 @@ static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *
 }
 
 /* Fills in what NVDEC can do with the kind in *info. */
-BZI_COLD
 static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
 {
     CUVIDDECODECAPS caps;
@@ -18939,7 +18926,6 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item)
 /* Hands an item that this engine does not decode to the workers, or fails it with the engine's reason if they lack a
  * decoder. A fallback is counted, and a loader logs up to eight kinds of reasons, equal up to the first digit, once
  * each. It is none with a codec that NVDEC is never used for, nor if reading failed, which a worker reports. */
-BZI_COLD
 static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fallback)
 {
     bzi_queues *queues = item->queues;
@@ -19198,7 +19184,6 @@ static BZI_OS_THREAD bzi_engine_run(void *argument)
 
 /* Ends the threads of a pool and frees it. Pre: no loader uses it. Returns 1 if a thread is in a call of the driver for
  * good, which may use pool and device, so both stay; else 0. */
-BZI_COLD
 static int bzi_pool_close(bzi_pool *pool)
 {
     const bzi_memory memory = pool->host->memory;
@@ -19229,7 +19214,6 @@ static int bzi_pool_close(bzi_pool *pool)
     return 0;
 }
 
-BZI_COLD
 static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **out, bzna_error *err)
 {
     const bzna_context_config *config = &device->config;
@@ -19728,7 +19712,6 @@ static void bzi_batch_free(const bzna_batch *batch)
 /* Frees what batches on loan needed until now, after the device's work on them. All of it stays if something still uses
  * it: a thread that was left alone in a call of the driver, or work of the program's. After a lost device, the
  * library's own objects are freed nevertheless. Pre: bzi_loader_end. */
-BZI_COLD
 static void bzi_loader_free(bzna_loader *loader)
 {
     bzi_setup *setup = &loader->setup;
@@ -20998,7 +20981,6 @@ static uint32_t bzi_api_error_room(uint64_t struct_size)
 }
 
 /* Copies an error to the caller's struct, as far as it fits. Returns `status`. */
-BZI_COLD
 static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status status)
 {
     const uint32_t room = out ? bzi_api_error_room(out->struct_size) : 0;
@@ -21125,7 +21107,6 @@ BZI_API_INIT(writer_sample)
 
 /* --- Context --- */
 
-BZI_COLD
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err)
 {
     bzna_context_config c = { .struct_size = sizeof c };
@@ -21150,7 +21131,6 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
     BZI_API_END(status);
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_context_close(bzna_context *context)
 {
     BZI_API_BEGIN_CLOSE(context);
@@ -21161,7 +21141,6 @@ BZNA_API bzna_status bzna_context_close(bzna_context *context)
 
 /* --- Devices --- */
 
-BZI_COLD
 BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device_info *info, size_t struct_size,
                                                   bzna_error *err)
 {
@@ -21184,7 +21163,6 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
     BZI_API_ANSWER(info);
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t codec, uint32_t chroma_format,
                                                  uint32_t depth, bzna_codec_info *info, size_t struct_size,
                                                  bzna_error *err)
@@ -21264,7 +21242,6 @@ static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzn
     return bzi_api_need_all("dataset_config.classes", c->classes, c->class_count, err);
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths, uint32_t path_count,
                                             const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -21284,7 +21261,6 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
                                bzi_dataset_open(context->host, NULL, paths, path_count, &c, out, &e)));
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config,
                                        bzna_dataset **out, bzna_error *err)
 {
@@ -21311,7 +21287,6 @@ static bzna_status bzi_api_open_input(bzna_context *context, bzi_input input, co
     return bzi_api_logged(context->host, status);
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size,
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -21323,7 +21298,6 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
                                    &e));
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -21338,7 +21312,6 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
 }
 
 #ifndef BENZINA_NO_PROVIDERS
-BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzna_provider *provider,
                                                 const bzna_dataset_config *config, bzna_dataset **out,
                                                 bzna_error *err)
@@ -21352,7 +21325,6 @@ BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzn
 }
 #endif
 
-BZI_COLD
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count,
                                          bzna_dataset **out, bzna_error *err)
 {
@@ -21364,7 +21336,6 @@ BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *co
     BZI_API_END(bzi_dataset_join(context->host, parts, part_count, 0, UINT64_MAX, out, &e));
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count, bzna_dataset **out,
                                         bzna_error *err)
 {
@@ -21378,7 +21349,6 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
     BZI_API_END(bzi_dataset_join(dataset->host, &dataset, 1, first, count, out, &e));
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset)
 {
     BZI_API_BEGIN_CLOSE(dataset);
@@ -21393,7 +21363,6 @@ BZNA_API uint64_t bzna_dataset_part_count(const bzna_dataset *dataset, uint32_t 
     return dataset && part < dataset->part_count ? dataset->parts[part].count : 0;
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dataset_info *info, size_t struct_size,
                                            bzna_error *err)
 {
@@ -21404,7 +21373,6 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
     BZI_API_ANSWER(info);
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32_t field, bzna_field_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
@@ -21420,7 +21388,6 @@ BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32
     BZI_API_ANSWER(info);
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
@@ -21445,7 +21412,6 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
     BZI_API_ANSWER(info);
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
 {
     const bzi_container *c;
@@ -21479,7 +21445,6 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
     BZI_API_END(status);
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t target, void *buffer, size_t capacity,
                                         size_t *needed, bzna_error *err)
 {
@@ -21526,7 +21491,6 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     BZI_API_ANSWER_OVER(image);
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64_t index, const char *field,
                                                  bzna_image_info *info, size_t struct_size, bzna_error *err)
 {
@@ -21553,7 +21517,6 @@ struct bzna_decoder {
     bzi_software  software;
 };
 
-BZI_COLD
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
 {
     bzna_context_config config = { .struct_size = sizeof config };
@@ -21587,7 +21550,6 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
     return BZNA_OK;
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder)
 {
     bzi_host *host;
@@ -21682,7 +21644,6 @@ BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size)
     bzi_struct_init(transform, struct_size, &all, sizeof all);
 }
 
-BZI_COLD
 BZNA_API uint32_t bzna_geometry_box(const bzna_geometry *geometry, const double area[4], double out[4])
 {
     double hull[4];
@@ -21720,7 +21681,6 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
 }
 
 #ifndef BENZINA_NO_AUGMENT
-BZI_COLD
 BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_augment *augment, uint32_t out_width,
                                        uint32_t out_height, bzna_transform *transform, bzna_error *err)
 {
@@ -21842,7 +21802,6 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 /* ==== 90. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
-BZI_COLD
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
                                       bzna_loader **out, bzna_error *err)
 {
@@ -21866,7 +21825,6 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
 /* Begins a function of a loader. */
 #define BZI_API_BEGIN_LOADER(waits) BZI_API_BEGIN; BZI_API_NEED_LOADER(loader, waits)
 
-BZI_COLD
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
 {
     bzna_context *context;
@@ -21902,7 +21860,6 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     BZI_API_END(status);
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch, const uint64_t *indices,
                                              uint64_t index_count, const uint32_t *sizes, uint64_t size_count,
                                              bzna_error *err)
@@ -21922,7 +21879,6 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
     BZI_API_END(status == BZNA_OK ? status : bzi_error_prefix(&e, __func__));
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 {
     BZI_API_BEGIN_LOADER(0);
@@ -21933,7 +21889,6 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
 {
     BZI_API_BEGIN_LOADER(1);
@@ -21945,7 +21900,6 @@ BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna
 
 enum { BZI_STATE_VERSION = 2 };
 
-BZI_COLD
 BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state, size_t struct_size,
                                       bzna_error *err)
 {
@@ -21977,7 +21931,6 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
     return BZNA_OK;
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
 {
     const bzi_setup *setup;
@@ -22012,7 +21965,6 @@ BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_
         state->end_epoch, &e)));
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info, size_t struct_size,
                                           bzna_error *err)
 {
@@ -22069,7 +22021,6 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
 
 /* Gives the config with its defaults, so that it opens such a loader again: what has no effect on the kind of warp
  * stays 0. */
-BZI_COLD
 BZNA_API bzna_status bzna_loader_get_config(bzna_loader *loader, bzna_loader_config *config, size_t struct_size,
                                             bzna_error *err)
 {
@@ -22096,7 +22047,6 @@ BZNA_API bzna_status bzna_loader_get_config(bzna_loader *loader, bzna_loader_con
     BZI_API_ANSWER(config);
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics *stats, size_t struct_size,
                                            bzna_error *err)
 {
@@ -22108,7 +22058,6 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
     BZI_API_ANSWER(stats);
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const bzna_statistics *earlier,
                                            bzna_statistics *since, size_t struct_size, bzna_error *err)
 {
@@ -22250,7 +22199,6 @@ BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bz
     BZI_API_END(batch->status[slot]);
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, uint32_t version, void **tensor,
                                           bzna_error *err)
 {
@@ -22265,7 +22213,6 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
     BZI_API_END(bzi_batch_export(batch, number, version, tensor, &e));
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
 {
     bzi_device *device;
@@ -22341,7 +22288,6 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
     return bzi_writer_make(context->host, path, sink ? &callbacks : NULL, &c, out, err);
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, const bzna_writer_config *config,
                                       bzna_writer **out, bzna_error *err)
 {
@@ -22351,7 +22297,6 @@ BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, c
     BZI_API_END(bzi_api_writer(context, path, NULL, config, out, &e));
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink,
                                            const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
@@ -22384,14 +22329,12 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, uint64_t index, const 
     BZI_API_END(bzi_writer_add(writer, index, &all, timeout_ns, &e));
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
 {
     BZI_API_BEGIN_WITH(writer);
     BZI_API_END(bzi_api_logged(writer->host, bzi_writer_finish(writer, &e)));
 }
 
-BZI_COLD
 BZNA_API bzna_status bzna_writer_close(bzna_writer *writer)
 {
     BZI_API_BEGIN_CLOSE(writer);

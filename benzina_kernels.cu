@@ -54,6 +54,12 @@
 #  pragma GCC optimize ("-ffp-contract=off", "-fno-tree-slp-vectorize", "-fno-loop-unroll-and-jam")
 #endif
 
+/* Compilers optimize what is between these as the command line says: benzina.c defines them. */
+#ifndef BZI_KERNEL_LOOPS_BEGIN
+#  define BZI_KERNEL_LOOPS_BEGIN
+#  define BZI_KERNEL_LOOPS_END
+#endif
+
 #include "benzina.h"                  /* numbers of filters, types of elements, operations */
 
 #if defined(__clang__) && defined(__CUDA__)       /* without CUDA's headers */
@@ -1214,6 +1220,7 @@ BZI_KERNEL_CPU int bzi_kernel_has_vectors(void) { return BZI_KERNEL_VECTORS; }
 #define BZI_KERNEL_OF_ROW BZI_KERNEL_AVX2 BZI_KERNEL_FN         /* a part of one */
 
 #if BZI_KERNEL_VECTORS
+BZI_KERNEL_LOOPS_BEGIN
 /* Eight columns: operators do all of them at once. There is no FMA in it: the bits are those of bzi_kernel_pixel. */
 typedef float    bzi_kernel_reals  __attribute__((vector_size(32)));
 typedef int32_t  bzi_kernel_wholes __attribute__((vector_size(32)));
@@ -2339,6 +2346,7 @@ BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_k
     return 1;
 }
 
+BZI_KERNEL_LOOPS_END
 #else
 #  define bzi_kernel_warp_bytes(slot, out) ((void)(slot), (void)(out), (size_t)0)
 #  define bzi_kernel_warp_rows(slot, out, workspace, workspace_bytes) ((void)(workspace), (void)(workspace_bytes), 0)
@@ -3014,9 +3022,19 @@ BZI_KERNEL_GLOBAL_FN BZI_KERNEL_TWO bzi_kernel_augment(const bzi_kernel_passes p
     bzi_kernel_pass_thread(&passes.pass[BZI_KERNEL_BLOCK(z)], &out, thread, block);
 }
 #else
+/* A pass as one thread that is all of a GPU. */
+BZI_KERNEL_CPU void bzi_kernel_run_plain(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    const bzi_kernel_thread all = { 0, 0, 1, 1 };
+    uint32_t shared[3 * BZI_KERNEL_TABLE];
+    const bzi_kernel_block block = { shared, 0, 1, 0, 1 };
+    bzi_kernel_pass_thread(pass, out, all, block);
+}
+
 /* The passes again, faster, with the same bits: loops over planes, of which compilers make vectors. Samples go through
  * a table in place as soon as it is made. */
 
+BZI_KERNEL_LOOPS_BEGIN
 /* One operation on channels, in place. kind is a constant. */
 BZI_KERNEL_FN void bzi_kernel_mix_planes(const bzi_kernel_op *given, uint32_t kind, uint8_t *r, int64_t plane)
 {
@@ -3106,15 +3124,6 @@ BZI_KERNEL_FN void bzi_kernel_blur_columns(const bzi_kernel_op *op, const bzi_ke
     }
 }
 
-/* A pass as one thread that is all of a GPU. */
-BZI_KERNEL_CPU void bzi_kernel_run_plain(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    const bzi_kernel_thread all = { 0, 0, 1, 1 };
-    uint32_t shared[3 * BZI_KERNEL_TABLE];
-    const bzi_kernel_block block = { shared, 0, 1, 0, 1 };
-    bzi_kernel_pass_thread(pass, out, all, block);
-}
-
 /* Samples to the batch: rows of copies, or, where it takes more than that, pixel by pixel. */
 BZI_KERNEL_CPU void bzi_kernel_finish_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
@@ -3165,6 +3174,7 @@ BZI_KERNEL_ROW void bzi_kernel_run_pass(const bzi_kernel_pass *pass, const bzi_k
     }
 }
 
+BZI_KERNEL_LOOPS_END
 /* All passes of a view whose src is its scratch memory, and whose dst is its slot in the batch. */
 BZI_KERNEL_CPU void bzi_kernel_operate(const bzi_kernel_pass *view, const bzi_kernel_output *out)
 {
