@@ -574,7 +574,7 @@ static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint6
     return bzi_struct_in_over(dst, known, at) && given == first;
 }
 
-/* Sets struct_size in both. */
+/* Copies the members that the caller's struct has, and sets struct_size in both. */
 static void bzi_struct_out(void *dst, size_t given, void *src, size_t known)
 {
     uint32_t size = (uint32_t)(given < known ? given : known);
@@ -1079,6 +1079,7 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 #define BZI_OS_NVCUVID "nvcuvid.dll"
 #define BZI_OS_THREAD  unsigned __stdcall
 
+/* Returns errno's number for the last error of Windows, because the other rooms tell errors apart by errno. */
 static int bzi_windows_error(void)
 {
     switch (GetLastError()) {
@@ -2304,6 +2305,8 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
     return BZNA_OK;
 }
 
+/* Reads `size` bytes at an offset. A file that is not kept open is opened for this read, and must still be the one that
+ * was there when the data set was opened: the offsets are those of that file. */
 static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
 {
     bzi_source opened;
@@ -2894,6 +2897,8 @@ static bzi_bits bzi_bits_make(bzi_span nal, uint64_t header)
     return b;
 }
 
+/* Returns the next bit, or 0 past the end. A byte 3 after two zero bytes is not data in H.264 (7.4.1) and H.265
+ * (7.4.2): encoders add it so that data do not look like a start code. */
 static uint32_t bzi_bits_1(bzi_bits *b)
 {
     uint32_t value;
@@ -3537,7 +3542,7 @@ static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
 
         level = bzi_bits_u(b, 5);
         tier = level > 7 && bzi_bits_1(b);
-        if (i == 0) {
+        if (i == 0) {                 /* av1C states level and tier of the first point */
             sps->profile[1] = (uint8_t)level;
             sps->profile[2] = (uint8_t)tier;
         }
@@ -3865,7 +3870,9 @@ static void bzi_jpeg_tables(bzi_jpeg *j, uint32_t marker, bzi_cursor *c)
     }
 }
 
-/* B.2.2: the frame header. Kinds that are not read are refused by their name. */
+/* B.2.2: the frame header. Kinds that are not read are refused by their name. By table B.1, the lowest two bits of the
+ * marker are 3 for lossless coding; the next one is set for differential frames, which only hierarchical pictures have,
+ * and the one after that for arithmetic coding. */
 static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, bzna_error *err)
 {
     const uint32_t bits = bzi_cursor_u8(c);
@@ -3957,7 +3964,7 @@ static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span file, bzna_error *err)
         else if (marker == BZI_JPEG_APP0 && bzi_span_begins(data, "JFIF", 5))
             j->jfif = 1;
         else if (marker == BZI_JPEG_APP14 && data.size >= 12 && bzi_span_begins(data, "Adobe", 5))
-            j->adobe = data.data[11];
+            j->adobe = data.data[11];  /* 0: no color transform, 1: Y'CbCr, 2: YCCK */
     }
     return status;
 }
@@ -4305,6 +4312,8 @@ static bzna_status bzi_format_check_bytes(const bzi_format *format, uint64_t siz
     return BZNA_OK;
 }
 
+/* Reads the format of a still from its header. Unless its codec's function says otherwise, samples have 8 bits, chroma
+ * is not subsampled, and the color is sRGB: primaries 1, transfer 13 and matrix 0 of H.273, with full range. */
 static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
     const bzi_span file = bzi_image_data(image);
@@ -5716,7 +5725,8 @@ static bzna_status bzi_track_blame(const bzi_track *track, const char *box, bzna
 #define BZI_TRACK_FAIL(err, status, offset, track, box, ...)                                                           \
     (BZI_FAIL_AT(err, status, offset, __VA_ARGS__), bzi_track_blame(track, box, err))
 
-/* Checks the runs of chunks with as many samples each, and counts the chunks in use. */
+/* Checks the runs of chunks with as many samples each, and counts the chunks in use. A run is three numbers of stsc:
+ * its first chunk, the samples of each chunk, and the sample entry that they use. Chunks and entries count from 1. */
 static bzna_status bzi_table_check(const bzi_track *track, const uint32_t *runs, uint64_t *used, bzna_error *err)
 {
     const bzi_table *t = &track->table;
@@ -5829,6 +5839,7 @@ static bzna_status bzi_track_orientation(const bzi_track *track, const bzi_movie
     return is_track ? bzi_track_blame(track, "tkhd", err) : bzi_error_box(err, "moov/mvhd");
 }
 
+/* Describes a track's picture by its boxes alone: codec, decoder configuration, sizes, and clap's crop. */
 static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzna_error *err)
 {
     const int32_t *c = track->clap;
@@ -6525,6 +6536,7 @@ static const bzi_mp4 *bzi_mp4_of(const bzi_container *c) { return c->own; }
 static void bzi_mp4_close(bzi_container *c) { bzi_buffer_free(&c->host->memory, &((bzi_mp4 *)c->own)->moov.bytes); }
 
 
+/* Recognizes a file by its first box. Old QuickTime files have no ftyp and begin with another one of these. */
 static int bzi_mp4_probe(bzi_span head)
 {
     static const char first[][5] = { "ftyp", "mdat", "moov", "wide", "free", "skip", "styp", "moof" };
@@ -7006,6 +7018,8 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     return BZNA_OK;
 }
 
+/* Lists the names of a sample's pictures: the tracks of its small mp4, then the archive's own fields. A sample that is
+ * a picture by itself, not an mp4, has only bzna_input. */
 static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
                                           bzna_error *err)
 {
@@ -7066,6 +7080,8 @@ static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
     return hash;
 }
 
+/* Gets a field's value: below first_own the name or the target, else one from the sample's bytes, where numbers begin
+ * with the highest byte. */
 static bzna_status bzi_mp4_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                                  bzna_error *err)
 {
@@ -7126,6 +7142,7 @@ typedef struct bzi_coded {
     uint32_t         set_count;
 } bzi_coded;
 
+/* Adds a parameter set, which stays the caller's memory. Encoders repeat their sets, so equal ones are kept once. */
 static bzna_status bzi_coded_add_set(bzi_coded *coded, bzi_span set, bzna_error *err)
 {
     uint64_t total = set.size;
@@ -7602,7 +7619,8 @@ static bzna_status bzi_sample_check_field(const bzi_host *host, const bzna_write
     return wrong ? BZI_MISUSE(err, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
 }
 
-/* Writes the small mp4 of one sample. */
+/* Writes the small mp4 of one sample. mdat comes first, so that all offsets are known when the boxes are written. A
+ * picture that is its own thumbnail is written once, and two tracks name its bytes. */
 static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
                             const bzi_coded *thumb)
 {
@@ -8153,6 +8171,8 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
     return bzi_writer_flush(writer, BZI_WRITER_MDAT + 8, err) == BZNA_OK ? bzi_writer_sync(writer, err) : err->status;
 }
 
+/* Writes the index, once no other thread writes. The lock is free meanwhile, and `busy` keeps the others out. After an
+ * error of writing every later call fails, since nobody knows what the file holds. */
 static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 {
     const bzi_index *index = &writer->index;
@@ -8554,7 +8574,8 @@ static bzna_status bzi_folder_fail_empty(const bzi_container *c, const char *cla
     return *class ? bzi_error_prefix(err, class) : err->status;
 }
 
-/* Opens the folders in the root as classes, and numbers the samples class by class. */
+/* Opens the folders in the root as classes, and numbers the samples class by class. Several threads list classes, each
+ * class in an arena of its own, because arenas have no locks. An empty class begins where the next one does. */
 static bzna_status bzi_folder_open_classes(bzi_container *c, const bzi_walk *walk, const bzna_dataset_config *config,
                                            bzna_error *err)
 {
@@ -9428,6 +9449,7 @@ typedef struct bzi_provider {
 
 /* --- Opening --- */
 
+/* Pre: own->sizes has the field's size, and the fields before it were added. */
 static bzna_status bzi_provider_check_field(const bzi_container *c, const bzi_provider *own, uint32_t number,
                                             bzna_error *err)
 {
@@ -9773,6 +9795,8 @@ static bzna_status bzi_provider_locate(const bzi_container *c, uint64_t index, b
     return bzi_provider_locate_field(c, index, number, extent, err);
 }
 
+/* Gets the bytes of a sample: of the one field that has them all, or else of every picture, one after the other, and
+ * after those a table of their sizes, BZI_ABSENT for pictures that the sample does not have. */
 static bzna_status bzi_provider_fetch(const bzi_container *c, uint64_t index, uint8_t *bytes, uint64_t capacity,
                                       uint64_t *size, bzna_error *err)
 {
@@ -10635,6 +10659,8 @@ static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t targe
     return status == BZNA_OK ? status : bzi_error_prefix(err, c->name);
 }
 
+/* Returns a hash of the containers and of the ranges of samples that are taken from them, by which a saved state is
+ * known to belong to another data set. */
 static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
 {
     uint64_t hash = BZI_HASH_START;
@@ -11950,7 +11976,8 @@ static void bzi_augment_move(const bzna_drawn *d, const double out[2], int beyon
     memcpy(t->clip, clip, sizeof t->clip);
 }
 
-/* Pre: the transform has a place for the operation. */
+/* Pre: the transform has a place for the operation. All numbers come from one stream, so another order of the draws
+ * would change the pictures of a seed. */
 static void bzi_operation_draw(bzna_random *random, const bzna_policy *p, const bzna_operation *o, const double out[2],
                                int beyond_crop, bzna_transform *t)
 {
@@ -14603,7 +14630,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 #endif
 /* A mapped picture may be in progress for so long until it is given up. */
 #define BZI_NVDEC_VERDICT_NS      (BZI_NVDEC_DEADLINE_NS / 10)
-/* Decoders of a session. Making one takes 50 to 100 ms, another size 5 ms. */
+/* Decoders of a session. Making one takes 50 to 100 ms, another size 5 ms. Each takes memory of the driver's, besides
+ * its surfaces. */
 #define BZI_NVDEC_CACHE_SLOTS     4u
 /* The largest frame that a decoder is made for is a multiple of so many pixels: other sizes fit, too. */
 #define BZI_NVDEC_SIZE_ALIGNMENT  512u
@@ -14617,8 +14645,8 @@ enum {
 
 /* A coded picture, and what it says of itself. */
 typedef struct bzi_nvdec_picture {
-    const bzna_image *image;
-    bzi_format        sps;
+    const bzna_image *image;          /* the caller's, with the coded bytes */
+    bzi_format        sps;            /* by its parameter sets, or by JPEG's frame header */
     bzna_picture      picture;        /* sizes and colors; its planes come later */
 } bzi_nvdec_picture;
 
@@ -14762,7 +14790,9 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
     }
 }
 
-/* Replaces what is in the slot by a decoder, also for the sizes of before. After a failure the slot is free. */
+/* Replaces what is in the slot by a decoder, also for the sizes of before. After a failure the slot is free. The old
+ * one is destroyed first, since memory may not suffice for both. Other sessions make decoders at the same time, so the
+ * bytes are added to the device's before the sum is compared with the budget. */
 static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                     const CUVIDEOFORMAT *parsed, bzna_error *err)
 {
@@ -15438,6 +15468,8 @@ static uint32_t bzi_check_value(const bzna_picture *p, int plane, uint32_t x, ui
     return value;
 }
 
+/* Compares what NVDEC has made of a frame with what the CPU has. The standards of video define every pixel, but that of
+ * JPEG lets decoders round differently. */
 static bzna_status bzi_check_compare(const bzna_picture *made, const bzna_picture *right, uint32_t codec,
                                      bzna_error *err)
 {
@@ -15838,8 +15870,8 @@ typedef struct bzi_lane {
     bzi_device       *device;
     void             *stream;
     uint32_t          number;         /* of its event in batches: engines first, then the loader's workers */
-    uint32_t          count;
-    bzi_item         *items[BZI_KERNEL_SLOTS];
+    uint32_t          count;          /* of items */
+    bzi_item         *items[BZI_KERNEL_SLOTS];        /* that end with the next flush */
     /* two for each output: views without operations on pixels, and those that are warped to scratch memory */
     bzi_launch        launches[2 * BZI_LIMIT_OUTPUTS];
     bzna_error        error;          /* of a launch since the last flush */
@@ -15913,7 +15945,8 @@ typedef struct bzi_tensor {
     const bzi_output *output;         /* whose pictures it has; NULL: none */
 } bzi_tensor;
 
-/* A tensor in the forms of DLPack. */
+/* A tensor in the forms of DLPack. Consumers get pointers to it. Each tensor that is out has a reference to the batch,
+ * which is filled again only once all are dropped. */
 typedef struct bzi_export {
     bzi_dl_managed   managed;
     bzi_dl_versioned versioned;
@@ -16310,7 +16343,8 @@ static void bzi_entries_remove(bzi_entries *list, const bzi_entry *entry)
     list->count--;
 }
 
-/* Changes an entry's state. Pre: it is not in the pool's queue. (L) */
+/* Changes an entry's state. States up to FULL have lists, others are only counted. Pre: it is not in the pool's queue.
+ * (L) */
 static void bzi_entry_move(bzi_entry *entry, uint32_t state)
 {
     bzi_queues *queues = entry->queues;
@@ -16562,6 +16596,7 @@ static void bzi_plan_batch(bzi_queues *queues)
     batch->failed = batch->replaced = 0;
     batch->stop_slot = UINT32_MAX;
     batch->last_of_epoch = plan->next_batch == bzi_shard_batches(shard);
+    /* a state that is saved after this batch was delivered goes on there */
     batch->after = batch->last_of_epoch ?
                        (bzi_place){ plan->epoch + 1, 0, plan->is_given ? 0 : batch->order.length, 0 } :
                        (bzi_place){ plan->epoch, bzi_shard_after(shard, batch->number), batch->order.length,
@@ -16843,6 +16878,8 @@ static int bzi_can_share(const bzi_queues *queues)
            !bzi_queues_count(queues, BZI_BATCH_READY) && bzi_pool_share(queues->hybrid, queues, 0);
 }
 
+/* Returns 1 if there is what threads of the role wait for. bzi_queues_signal asks this each time that the lock is given
+ * back, so who changes something need not know who waits for it. (L) */
 static int bzi_can(bzi_queues *queues, uint32_t role)
 {
     const bzi_entries *entries = queues->entries;
@@ -17200,6 +17237,8 @@ static bzna_status bzi_column_find(const bzna_dataset *dataset, bzi_column *colu
     return BZNA_OK;
 }
 
+/* Makes the columns of one of the two lists of names. A field may be in both. bzi_setup_add_tensor finds tensors of one
+ * name. */
 static bzna_status bzi_setup_list_columns(bzi_setup *setup, const char *list, int is_tensor, bzna_error *err)
 {
     const char *const setting = is_tensor ? "loader_config.fields.tensors" : "loader_config.fields.bytes";
@@ -17243,7 +17282,7 @@ static bzna_status bzi_setup_list_columns(bzi_setup *setup, const char *list, in
 static bzna_status bzi_made_check(const bzna_made *made, bzna_error *err)
 {
     const size_t name = made->name ? strlen(made->name) : 0;
-    uint64_t bytes = 8;
+    uint64_t bytes = 8;               /* of the largest element, so that the limit is the same for every dtype */
 
     if (bzi_check_reserved("reserved", made->reserved, sizeof made->reserved, err) != BZNA_OK ||
         bzi_check_reserved("reserved0", &made->reserved0, sizeof made->reserved0, err) != BZNA_OK)
@@ -18160,7 +18199,7 @@ static void bzi_item_account(const bzi_item *item)
     }
     if (item->status != BZNA_OK && (status == BZNA_E_IO || status == BZNA_E_TRUNCATED || status == BZNA_E_CALLBACK))
         stats->failed_read++;
-    else if (status / 100 == -4)
+    else if (status / 100 == -4)                            /* -4xx: pictures; -3xx: containers */
         stats->failed_decode++;
     else if (status / 100 == -3 || status == BZNA_E_NOT_FOUND)
         stats->failed_format++;
@@ -19214,6 +19253,8 @@ static int bzi_pool_close(bzi_pool *pool)
     return 0;
 }
 
+/* Makes the pool of a device, and starts its threads. watches.count is the number of those that were started: after a
+ * failure, bzi_pool_close ends just these. */
 static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **out, bzna_error *err)
 {
     const bzna_context_config *config = &device->config;
@@ -19438,6 +19479,8 @@ static void bzi_hand_sleep(const bzi_hand *hand, uint64_t when)
                    &queues->stats.stage[BZNA_STAGE_DECODE].wait_after_ns) += waited;
 }
 
+/* A thread of a loader. One that cannot enter the CUDA context ends the loader. It frees what it has on the device in
+ * that context, and counts itself as gone only then, because close waits for the count. */
 static BZI_OS_THREAD bzi_hand_run(void *argument)
 {
     bzi_hand *hand = argument;
@@ -19579,7 +19622,8 @@ static bzna_status bzi_batch_make(bzna_batch *batch, uint32_t number, bzna_error
 
 /* --- The loader's parts --- */
 
-/* Makes entries, queues, and the arrays of batches, workers and threads. */
+/* Makes entries, queues, and the arrays of batches, workers and threads. There are entries for all samples that are
+ * read ahead, one for each reader and worker, and for each session one for each surface that it chooses from. */
 static bzna_status bzi_loader_make_entries(bzna_loader *loader, bzna_error *err)
 {
     bzi_setup *setup = &loader->setup;
@@ -19937,6 +19981,8 @@ static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
     return err->status;
 }
 
+/* Delivers the next batch. The batch is on loan before the lock is free, so no reset takes it away. The wait for the
+ * GPU is without the lock, which would stop all threads. */
 static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
     bzi_queues *queues = &loader->queues;
@@ -20896,6 +20942,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     queues->has_locks = (uint32_t)bzi_os_locks_init(&queues->mutex, BZI_RANK_LOADER, queues->wake, BZI_ROLES);
     if (!queues->has_locks)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    /* column i has tensor BZI_TENSORS + i, so columns of bytes, which have none, come after all with tensors */
     if (bzi_setup_decide(setup, err) != BZNA_OK ||
         (setup->config.decode.jpeg == BZNA_DECODER_NVDEC && bzi_setup_take_jpeg(setup, err) != BZNA_OK) ||
         bzi_setup_check_pictures(setup, err) != BZNA_OK ||
@@ -20934,6 +20981,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     if (!loader)
         return bzi_fail_memory(err, "a loader");
 
+    /* from here on, bzi_loader_end and bzi_loader_free undo what was done, however far it got */
     bzi_context_retain(context);
     atomic_fetch_add(&dataset->references, 1);
     setup = &loader->setup;
@@ -21834,7 +21882,7 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
         return BZNA_E_STATE;
 
     context = loader->setup.context;
-    bzi_context_retain(context);
+    bzi_context_retain(context);      /* the loader may have the last reference, and its messages are delivered below */
     bzi_loader_end(loader);
     bzi_loader_unref(loader);
     bzi_log_deliver(context->host);
@@ -22240,6 +22288,7 @@ BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error
 
     device = batch->setup->device;
     BZI_API_TRY(bzi_device_enter(device, &e));
+    /* the event has no other use before the release, which records it again */
     if ((status = bzi_device_record(device, batch->released, batch->stream, &e)) == BZNA_OK &&
         (status = bzi_device_order(device, stream, batch->released, &e)) == BZNA_OK)
         batch->stream = stream;
