@@ -98,7 +98,8 @@ bzna_status bzna_formats_data_add(data_names *names, const char *name, bzna_erro
         free(copy);
         return bzna_formats_data_no_memory(err);
     }
-    list[names->count++] = memcpy(copy, name, size);
+    memcpy(copy, name, size);
+    list[names->count++] = copy;
     return BZNA_OK;
 }
 

@@ -292,8 +292,8 @@ static bzna_status still_inspect(void *state, const void *data, uint64_t bytes, 
     bzna_status status = still_begin(&s, id, data, bytes, err);
 
     if (status == BZNA_OK && id == AV_CODEC_ID_GIF) {
-        shape->width = AV_RL16(s.file + 6);
-        shape->height = AV_RL16(s.file + 8);
+        shape->width = s.file[6] | (uint32_t)s.file[7] << 8;
+        shape->height = s.file[8] | (uint32_t)s.file[9] << 8;
         shape->pixels = BZNA_PIXELS_INDEX;
     } else if (status == BZNA_OK) {
         status = still_run(&s, id, shape, err);
