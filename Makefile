@@ -229,7 +229,7 @@ $(BUILD)/benzina_kernels.ptx: benzina_kernels.cu benzina.h | $(BUILD)
 $(BUILD)/benzina_kernels.ptx.h: $(BUILD)/benzina_kernels.ptx tests/make/ptx_header.awk
 	LC_ALL=C awk -f tests/make/ptx_header.awk $< > $@
 
-# gcc collects garbage seldom on machines with much memory. Told to do it oftener, it takes half of the memory, and as long.
+# gcc frees memory seldom on machines that have much. Told to do it oftener, it needs half as much, and as long.
 GCC_MEMORY := $(if $(findstring Free Software,$(shell $(CC) --version 2>/dev/null)),\
                    --param ggc-min-expand=20 --param ggc-min-heapsize=32768)
 

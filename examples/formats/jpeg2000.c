@@ -210,7 +210,8 @@ static bzna_status j2k_read(const uint8_t *data, uint64_t bytes, j2k_picture *p,
     for (uint32_t i = 0; i < p->colors; i++)
         for (int axis = 0; axis < 2; axis++) {
             const uint32_t step = p->step[i][axis], times = step / p->step[0][axis];
-            is_uneven |= step % p->step[0][axis] || (times != 1 && times != 2 && times != 4) || p->bits[i] != p->bits[0];
+            is_uneven |= step % p->step[0][axis] || (times != 1 && times != 2 && times != 4) ||
+                         p->bits[i] != p->bits[0];
             p->shift[i][axis] = times / 2;
         }
     if (is_uneven || memcmp(p->shift[1], p->shift[2], sizeof p->shift[1]))
