@@ -123,15 +123,12 @@ static int by_offset(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Parses lines of key, tab and offset. Of the records, the first and the last are looked at, which an index of another
- * file hardly fits. */
+/* Parses lines of key, tab and offset. */
 static bzna_status parse_index(recordio *own, data_span text, bzna_error *err)
 {
     const uint64_t file_bytes = own->records.file.size;
     uint64_t *offsets, number = 0, offset;
     data_span rest = text, last;
-    uint8_t header[8];
-    part p;
 
     while (rest.size) {
         const uint64_t at = (uint64_t)(rest.data - text.data);
@@ -153,17 +150,21 @@ static bzna_status parse_index(recordio *own, data_span text, bzna_error *err)
         return fail_index(0, "it is empty", 0, err);
     offsets = own->records.offsets;
     qsort(offsets, (size_t)own->count, sizeof *offsets, by_offset);
-    for (uint64_t i = 0; i < own->count; i++) {
-        if (i && offsets[i] == offsets[i - 1])
+    for (uint64_t i = 1; i < own->count; i++)
+        if (offsets[i] == offsets[i - 1])
             return fail_index(offsets[i], "two lines have the same offset", 0, err);
-        if (i && i < own->count - 1)
-            continue;
-        if (bzna_formats_file_read(&own->records.file, offsets[i], header, sizeof header, err) != BZNA_OK)
-            return err->status;
-        if (!part_of(header, &p))
-            return fail_index(offsets[i], "no record begins at this offset", 0, err);
-    }
     return BZNA_OK;
+}
+
+/* Checks that a record begins there: an index of another file hardly fits the first and the last one. */
+static bzna_status check_record(const recordio *own, uint64_t offset, bzna_error *err)
+{
+    uint8_t header[8];
+    part p;
+
+    if (bzna_formats_file_read(&own->records.file, offset, header, sizeof header, err) != BZNA_OK)
+        return err->status;
+    return part_of(header, &p) ? BZNA_OK : fail_index(offset, "no record begins at this offset", 0, err);
 }
 
 /* Reads NAME.idx beside NAME.rec, or takes the index of the config. Finds nothing if there is none, or only one that is
@@ -186,7 +187,8 @@ static bzna_status open_index(recordio *own, const char *name, const bzna_datase
             return err->status;
     }
 
-    if (parse_index(own, text, err) != BZNA_OK)
+    if (parse_index(own, text, err) != BZNA_OK || check_record(own, own->records.offsets[0], err) != BZNA_OK ||
+        check_record(own, own->records.offsets[own->count - 1], err) != BZNA_OK)
         bzna_formats_data_prefix(err, path);
     if (!config->index)
         free((char *)(uintptr_t)text.data);

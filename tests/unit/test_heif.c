@@ -645,7 +645,7 @@ static void decode_part(const bzna_image *image, bzi_wanted wanted, bzna_picture
     bzna_error e;
     bzna_error_init(&e, sizeof e);
     CHECK_EQ(bzi_own_prepare(&decoder->software.own, &alone, &e), BZNA_OK);
-    CHECK_EQ(bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, picture, &e), BZNA_OK);
+    CHECK_EQ(bzi_picture_describe(&alone, decoder->software.own.host->max_edge_px, &format, picture, &e), BZNA_OK);
     CHECK_EQ(bzi_software_decode(&decoder->software, &alone.coded, &format, wanted, picture, &e), BZNA_OK);
 }
 
