@@ -329,7 +329,8 @@
  * Y'CbCr is filtered with the stream's chroma siting, and converted to R'G'B' in [0, 255], which is
  * not rounded. The matrix and the range come from the first of these sources that has any:
  *     1. the container's colr box (QuickTime's kind of it, nclc, gives a matrix but no range)
- *     2. the stream (VUI, or AV1's sequence header). A JPEG counts as BT.601, full-range.
+ *     2. the stream (VUI, or AV1's sequence header). A JPEG of Y'CbCr always has BT.601's matrix and
+ *        the full range, as JFIF says.
  *     3. the default: BT.601 at any size. It is full-range in archives and in tracks that are
  *        called bzna_... Everywhere else it is limited-range, as FFmpeg assumes.
  *
@@ -727,11 +728,12 @@
  * one.
  *
  * FOLDERS of pictures have the order and classes of torchvision's ImageFolder. Each folder in the
- * root is a class, and all pictures below it belong to that class. A root without such folders has
- * no targets. Files are known by their names, in lower or upper case: jpg jpeg png webp, and the
- * extensions of the context's own codecs, which examples/formats has for other kinds.
- * Names that begin with a dot are left out, and names that are not UTF-8 are ordered by their
- * bytes. Links are followed. The library opens a file only when it reads it.
+ * root is a class, and all pictures below it belong to that class. A root without such folders
+ * has no targets. Files count as pictures if their names end with one of these extensions, in any
+ * case: jpg jpeg png webp, and those of codecs that the program has given to the context
+ * (examples/formats has some). Files with other extensions, and with names that begin with a dot,
+ * are left out. Names that are not UTF-8 are ordered by their bytes. Links are followed. The
+ * library opens a file only when it reads it.
  *
  * A folder is refused
  *     - if a link in it leads back to a folder above it
