@@ -329,8 +329,8 @@
  * Y'CbCr is filtered with the stream's chroma siting, and converted to R'G'B' in [0, 255], which is
  * not rounded. The matrix and the range come from the first of these sources that has any:
  *     1. the container's colr box (QuickTime's kind of it, nclc, gives a matrix but no range)
- *     2. the stream (VUI, or AV1's sequence header). A JPEG of Y'CbCr always has BT.601's matrix and
- *        the full range, as JFIF says.
+ *     2. the stream (VUI, or AV1's sequence header). A JPEG of Y'CbCr always has BT.601's
+ *        matrix and the full range, as JFIF says.
  *     3. the default: BT.601 at any size. It is full-range in archives and in tracks that are
  *        called bzna_... Everywhere else it is limited-range, as FFmpeg assumes.
  *
