@@ -53,7 +53,7 @@ lacks() { # folder, name...: what the rooms had is gone
         case $switch in
         SHARDS)  gone="bzi_tar_row bzi_tar_walk" ;;
         FOLDERS) gone="bzi_folder_ bzi_walk bzi_paths_add_shards" ;;
-        STILLS)  gone="bzi_png_next bzi_j2k_parts bzi_gif_first" ;; # their list stays
+        STILLS)  gone="bzi_png_next bzi_webp_read" ;;     # their list stays
         PROVIDERS) gone="bzi_provider bzna_provider bzna_dataset_open_provider" ;;
         WRITER)  gone="bzi_index_entry bzi_coded bzna_writer bzna_sink" ;;
         CUDA)    gone="bzi_nvdec_cache bzi_engine_run cuInit BZI_NVDEC_DEADLINE_NS" ;;
@@ -64,7 +64,10 @@ lacks() { # folder, name...: what the rooms had is gone
         MXNET)   gone="bzi_mxnet_enlarge" ;;
         THREADS) gone="pthread_create" ;;
         esac
-        for word in $gone; do ! grep -n "$word" "$folder/benzina.c" "$folder/benzina_kernels.cu" || return 1; done
+        for word in $gone; do
+            grep -q "$word" benzina.c benzina_kernels.cu || { echo "$word: the whole pair has no such name"; return 1; }
+            ! grep -n "$word" "$folder/benzina.c" "$folder/benzina_kernels.cu" || return 1
+        done
     done
 }
 cat > "$T/header.py" <<'EOF'
