@@ -74,8 +74,8 @@
  * This precedes the first include, which defines inline functions. gcc 12 turns neighboring a * b - c and a * b + c
  * into vfmaddsub even with -ffp-contract=off, unless it does not vectorize straight-line code.
  *
- * gcc takes half as long if it optimizes only the loops over pixels as much as the command line says, and everything
- * else at -O1. Loaders are as fast. */
+ * gcc optimizes only the loops over pixels as much as the command line says, and everything else at -O1: it takes half
+ * as long, and loaders are as fast. The end of this file gives the rest of a unity build its own level back. */
 #if defined(__clang__)
 #  pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
@@ -22392,3 +22392,5 @@ BZNA_API bzna_status bzna_writer_close(bzna_writer *writer)
 }
 
 #endif
+
+BZI_KERNEL_LOOPS_BEGIN

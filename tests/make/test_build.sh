@@ -622,6 +622,12 @@ unity() { # files: a program of them in this order, as one file
     for file; do echo "#include \"$file\""; done > "$T/foreign/one.c"
     (cd "$T/foreign" && gcc -std=gnu11 $AV_CFLAGS $NO_CUDA one.c $AV_LIBS $LIBS -o one) && counts_eight foreign/one
 }
+own_level() { # benzina.c has most of itself compiled at -O1 by gcc; what follows it in one file is vectorized at -O3
+    printf '%s\n' '#include "benzina.c"' 'int sum(const int *a, int n);' \
+        'int sum(const int *a, int n) { int s = 0; for (int i = 0; i < n; i++) s += a[i]; return s; }' > "$T/foreign/sum.c"
+    (cd "$T/foreign" && gcc -std=gnu11 -O3 -fopt-info-vec-optimized $AV_CFLAGS $NO_CUDA -S -o sum.s sum.c 2>&1 |
+        grep '^sum.c:3:.*loop vectorized')
+}
 cmake_unity() {
     mkdir -p "$T/unity" && cp "$T/foreign/program.c" "$T"/foreign/benzina.[ch] "$T/unity/" &&
     printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(unity C)' 'add_executable(program program.c benzina.c)' \
@@ -638,6 +644,7 @@ for header in $headers; do
     more check "benzina_c_follows_${header}_h_or_says_what_to_define" after_or_told c11 "$header"
 done
 more check the_program_follows_benzina_c_in_one_file unity benzina.c program.c
+more with gcc what_follows_benzina_c_in_one_file_is_optimized_as_told own_level
 more with cmake benzina_c_goes_into_a_unity_build cmake_unity
 # The files of a checkout, where nothing has made the PTX: they compile, and opening a device says how to get it.
 mkdir -p "$T/checkout" && cp benzina.c benzina.h benzina_kernels.cu "$T/foreign/device.c" "$T/checkout/"
