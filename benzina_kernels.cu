@@ -1530,10 +1530,10 @@ typedef struct bzi_kernel_stretch {
     int32_t first, end, row;
 } bzi_kernel_stretch;
 
-/* The weights of positions i and seven behind it; taps: what they have in common. is_ramp, of its filter, is_whole,
- * which says that the plane has all of their samples, are constants.  */
+/* The weights of positions i and seven behind it, `count` each; taps: what they have in common. Constants: is_ramp, of
+ * the filter; is_whole, which says that the plane has all of their samples; and, where it can be, count. */
 BZI_KERNEL_OF_ROW void bzi_kernel_weigh(bzi_kernel_scan scan, bzi_kernel_taps taps, int is_ramp, int is_whole,
-                                        size_t i)
+                                        int32_t count, size_t i)
 {
     const bzi_kernel_wholes first = bzi_kernel_wholes_at(scan.index + i);
     const bzi_kernel_reals position = bzi_kernel_reals_at(scan.norm + i);
@@ -1542,7 +1542,7 @@ BZI_KERNEL_OF_ROW void bzi_kernel_weigh(bzi_kernel_scan scan, bzi_kernel_taps ta
                                   bzi_kernel_least(stop, stop - stop + (taps.end + 1));
     const float peak = taps.filter == BZNA_FILTER_AREA ? taps.radius : 1.0f;
     bzi_kernel_reals sum = { 0.0f }, weight = sum;
-    for (int32_t k = 0; k < scan.taps; k++) {
+    for (int32_t k = 0; k < count; k++) {
         const bzi_kernel_wholes at = first + k;
         bzi_kernel_reals x = __builtin_convertvector(at, bzi_kernel_reals) - position;
         x = (bzi_kernel_reals)((bzi_kernel_wholes)x & INT32_MAX) * taps.narrow;
@@ -1594,12 +1594,16 @@ BZI_KERNEL_ROW void bzi_kernel_plan_scan(bzi_kernel_scan scan, const bzi_kernel_
     for (size_t i = 0; i < count && !lerp; i += 8) {
         const int32_t a = scan.index[i], b = scan.index[i + 7];
         const int is_whole = is_ramp && a > 0 && a < most && b > 0 && b < most;
-        if (is_whole)
-            bzi_kernel_weigh(scan, taps, 1, 1, i);
+        if (is_whole && scan.taps == 3)
+            bzi_kernel_weigh(scan, taps, 1, 1, 3, i);
+        else if (is_whole && scan.taps == 4)
+            bzi_kernel_weigh(scan, taps, 1, 1, 4, i);
+        else if (is_whole)
+            bzi_kernel_weigh(scan, taps, 1, 1, scan.taps, i);
         else if (is_ramp)
-            bzi_kernel_weigh(scan, taps, 1, 0, i);
+            bzi_kernel_weigh(scan, taps, 1, 0, scan.taps, i);
         else
-            bzi_kernel_weigh(scan, taps, 0, 0, i);
+            bzi_kernel_weigh(scan, taps, 0, 0, scan.taps, i);
     }
 }
 
@@ -2165,14 +2169,13 @@ BZI_KERNEL_ROW void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi
         if (!is_planned)
             bzi_kernel_plan_scan(lines->x[c], slot, view, across, 0);
         bzi_kernel_plan_scan(lines->y[c], slot, view, down, 0);
-        if (view->kind == BZI_KERNEL_LERP)
-            bzi_kernel_turned_as(lines, slot, view, c, 1, 2);
-        else if (taps == 3)
-            bzi_kernel_turned_as(lines, slot, view, c, 0, 3);
-        else if (taps == 4)
-            bzi_kernel_turned_as(lines, slot, view, c, 0, 4);
-        else
-            bzi_kernel_turned_as(lines, slot, view, c, 0, taps);
+        switch (view->kind == BZI_KERNEL_LERP ? 0 : taps) {
+        case 0:  bzi_kernel_turned_as(lines, slot, view, c, 1, 2); break;
+        case 3:  bzi_kernel_turned_as(lines, slot, view, c, 0, 3); break;
+        case 4:  bzi_kernel_turned_as(lines, slot, view, c, 0, 4); break;
+        case 5:  bzi_kernel_turned_as(lines, slot, view, c, 0, 5); break;
+        default: bzi_kernel_turned_as(lines, slot, view, c, 0, taps);
+        }
     }
     bzi_kernel_take_whole(lines, 0, lines->rgb);
     if (!view->plane[1])
@@ -3022,6 +3025,23 @@ BZI_KERNEL_GLOBAL_FN BZI_KERNEL_TWO bzi_kernel_augment(const bzi_kernel_passes p
     bzi_kernel_pass_thread(&passes.pass[BZI_KERNEL_BLOCK(z)], &out, thread, block);
 }
 #else
+/* What covers pixels: each operation in its rectangle, or, as a grid, in all of the output. */
+BZI_KERNEL_CPU void bzi_kernel_cover_areas(const bzi_kernel_pass *given, const bzi_kernel_output *out)
+{
+    bzi_kernel_pass pass = *given;
+    for (uint32_t k = given->first; k < given->end; k++) {
+        const uint16_t *area = pass.op[k].area;
+        const int is_grid = pass.op[k].kind == BZNA_OP_GRID_MASK;
+        const bzi_kernel_thread from = { is_grid ? 0 : area[0], is_grid ? 0 : area[1], 1, 1 };
+        const int32_t right = is_grid ? out->width : BZI_KERNEL_MIN(area[2], out->width);
+        const int32_t bottom = is_grid ? out->height : BZI_KERNEL_MIN(area[3], out->height);
+        pass.first = k;
+        pass.end = k + 1;
+        bzi_kernel_pass_pixels(&pass, out, from, right, bottom, BZI_KERNEL_PASS_COVER);
+    }
+}
+
+BZI_KERNEL_LOOPS_BEGIN
 /* A pass as one thread that is all of a GPU. */
 BZI_KERNEL_CPU void bzi_kernel_run_plain(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
@@ -3034,7 +3054,6 @@ BZI_KERNEL_CPU void bzi_kernel_run_plain(const bzi_kernel_pass *pass, const bzi_
 /* The passes again, faster, with the same bits: loops over planes, of which compilers make vectors. Samples go through
  * a table in place as soon as it is made. */
 
-BZI_KERNEL_LOOPS_BEGIN
 /* One operation on channels, in place. kind is a constant. */
 BZI_KERNEL_FN void bzi_kernel_mix_planes(const bzi_kernel_op *given, uint32_t kind, uint8_t *r, int64_t plane)
 {
@@ -3170,6 +3189,7 @@ BZI_KERNEL_ROW void bzi_kernel_run_pass(const bzi_kernel_pass *pass, const bzi_k
     case BZI_KERNEL_PASS_BLUR_ROWS: bzi_kernel_blur_rows(op, out, src, (uint16_t *)(void *)dst); break;
     case BZI_KERNEL_PASS_BLUR_COLUMNS: bzi_kernel_blur_columns(op, out, (const uint16_t *)(void *)src, dst); break;
     case BZI_KERNEL_PASS_FINISH: bzi_kernel_finish_planes(pass, out); break;
+    case BZI_KERNEL_PASS_COVER: bzi_kernel_cover_areas(pass, out); break;
     default: bzi_kernel_run_plain(pass, out);
     }
 }

@@ -628,6 +628,7 @@ own_level() { # benzina.c has most of itself compiled at -O1 by gcc; what follow
     (cd "$T/foreign" && gcc -std=gnu11 -O3 -fopt-info-vec-optimized $AV_CFLAGS $NO_CUDA -S -o sum.s sum.c 2>&1 |
         grep '^sum.c:3:.*loop vectorized')
 }
+prefetches() { objdump -d "$BUILD/libbenzina.a" | grep -E -m 1 '[[:space:]](prefetch|prfm)'; }
 cmake_unity() {
     mkdir -p "$T/unity" && cp "$T/foreign/program.c" "$T"/foreign/benzina.[ch] "$T/unity/" &&
     printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(unity C)' 'add_executable(program program.c benzina.c)' \
@@ -636,6 +637,8 @@ cmake_unity() {
         > "$T/unity/CMakeLists.txt" &&
     cmake -S "$T/unity" -B "$T/unity/out" && cmake --build "$T/unity/out" && counts_eight unity/out/program
 }
+# gcc drops the calls of a function that only prefetches, unless it is inlined.
+with objdump samples_are_prefetched prefetches
 check benzina_c_follows_all_standard_headers after gnu11 $headers
 check benzina_c_after_a_header_that_hid_posix_says_what_to_define after_or_told c11 stdio
 check benzina_c_follows_the_program_in_one_file unity program.c benzina.c
