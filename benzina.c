@@ -15852,8 +15852,8 @@ typedef struct bzi_view {
 
 /* Work memory of a thread, for each view of one sample. */
 typedef struct bzi_views {
-    uint32_t        fixed;            /* 1: no random number or callback made the transforms */
-    uint32_t        stay;             /* 1: all but the planes is as for the sample before */
+    uint32_t        constant;         /* 1: no random number or callback made the transforms */
+    uint32_t        reused;           /* 1: all but the planes is as for the sample before */
     bzna_transform  transforms[BZI_LIMIT_VIEWS];
     bzi_kernel_slot slots[BZI_LIMIT_VIEWS];
     bzi_kernel_pass passes[BZI_LIMIT_VIEWS];          /* what is done with them after the warp */
@@ -17601,7 +17601,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
 {
     const bzi_setup *setup = item->setup;
 
-    views->fixed = !setup->drawn_views && !setup->config.pipeline.transform;
+    views->constant = !setup->drawn_views && !setup->config.pipeline.transform;
     for (uint32_t i = 0; i < setup->view_count; i++) {
         const bzi_view *view = &setup->views[i];
         const bzi_output *output = view->output;
@@ -17616,7 +17616,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
             *transform = output->transform;
             random = bzi_item_random(item, BZNA_RANDOM_WARP, number);
             bzi_warp_draw(&random, &output->warp, in, out, transform->homography);
-            views->fixed &= bzi_random_is_fresh(&random);
+            views->constant &= bzi_random_is_fresh(&random);
         } else {
             bzi_view_share(output, setup->outputs, &views->transforms[view->number], pictures, transform);
         }
@@ -17624,7 +17624,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
         if (output->own_warp || output->own_color) {
             random = bzi_item_random(item, BZNA_RANDOM_COLOR, number);
             bzi_jitter_draw(&random, &output->jitter, output->own_warp ? &output->warp.mxnet : NULL, transform);
-            views->fixed &= bzi_random_is_fresh(&random);
+            views->constant &= bzi_random_is_fresh(&random);
         }
 #ifndef BENZINA_NO_AUGMENT
         if (output->augment.policy_count && (output->own_warp || output->own_augment)) {
@@ -17642,7 +17642,8 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
     return BZNA_OK;
 }
 
-/* Makes the slots of one picture, decoded at 1/shrink of its size, unless they stay. Their addresses are set later. */
+/* Makes the slots of one picture, decoded at 1/shrink of its size, unless those before are reused. Their addresses are
+ * set later. */
 static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, uint32_t shrink,
                                   bzi_views *views, bzna_error *err)
 {
@@ -17650,7 +17651,7 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
         const bzi_output *output = item->setup->views[i].output;
         if (output->picture != number)
             continue;
-        if (views->stay) {
+        if (views->reused) {
             bzi_slot_planes(&views->slots[i], picture);
             continue;
         }
@@ -17819,7 +17820,7 @@ static void bzi_item_put_operations(const bzi_item *item, const bzna_transform *
 static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pictures, bzi_views *views,
                                     bzna_error *err)
 {
-    if (!views->stay && bzi_item_draw(item, pictures, views, err) != BZNA_OK)
+    if (!views->reused && bzi_item_draw(item, pictures, views, err) != BZNA_OK)
         return err->status;
     bzi_item_put_operations(item, views->transforms);
     return bzi_item_made(item, pictures, views, err);
@@ -18628,7 +18629,7 @@ static bzna_status bzi_worker_blame(const bzi_worker *worker, uint32_t number, b
  * 1: all is as for the sample before, but for bytes and what is random. */
 static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, int goes_on, bzna_error *err)
 {
-    worker->views.stay = goes_on && worker->views.fixed;
+    worker->views.reused = goes_on && worker->views.constant;
     for (uint32_t i = 0; i < worker->setup->pick_count; i++) {
         bzna_image *coded = &worker->images[i].coded;
 
