@@ -3664,13 +3664,6 @@ static const int8_t bzi_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  
                                                { 1, 0, 0, -1 }, { 0, 1, 1, 0 }, { 0, 1, -1, 0 },   { 0, -1, -1, 0 },
                                                { 0, -1, 1, 0 } };
 
-/* Returns 1 if an orientation mirrors the planes along an axis, 0: x, 1: y. */
-static int bzi_orientation_mirrors(uint32_t orientation, int axis)
-{
-    const int8_t *o = &bzi_orientations[orientation][2 * axis];
-    return o[0] + o[1] < 0;
-}
-
 /* Returns EXIF's number, or 0 if this is no turn by quarters and no mirror. one: what stands for 1. */
 static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d, int32_t one)
 {
@@ -5089,20 +5082,6 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
     return BZNA_OK;
 }
 
-static bzna_image_info bzi_image_info(const bzi_image *image)
-{
-    const bzna_image *coded = &image->coded;
-    bzna_image_info info = {
-        .codec = coded->codec, .fourcc = image->fourcc, .width = coded->width, .height = coded->height,
-        .frame_width = coded->frame_width, .frame_height = coded->frame_height, .crop_x = coded->crop_x,
-        .crop_y = coded->crop_y, .length_size = coded->length_size, .color = coded->color,
-        .config_offset = image->config_offset, .config_size = coded->config_size, .data_offset = image->data_offset,
-        .data_size = coded->data_size, .orientation = coded->orientation };
-
-    memcpy(info.clap, image->clap, sizeof info.clap);
-    return info;
-}
-
 /* Copies sizes, orientation and color from the stream to the picture. If the container states the size, a stream that
  * cannot be read is no error here. */
 static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
@@ -6245,13 +6224,6 @@ static uint32_t bzi_own_recognize(const bzi_host *host, bzi_span bytes)
     return BZNA_CODEC_UNKNOWN;
 }
 
-static uint64_t bzi_own_hash(const bzi_host *host, uint64_t hash)
-{
-    for (uint32_t i = 0; i < host->own_codec_count; i++)
-        hash = bzi_hash(hash, &host->own_codecs[i].c.fingerprint, sizeof(uint64_t));
-    return hash;
-}
-
 /* Returns 1 if a codec of the program's own may wrap pictures that the library decodes. */
 static int bzi_own_wraps(const bzi_host *host)
 {
@@ -6555,7 +6527,7 @@ static int bzi_mp4_probe(bzi_span head)
 static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie)
 {
     const uint64_t end = c->source.size;
-    bzi_box box = { .at = 0 }, last, moov = { .size = 0 };
+    bzi_box box = { 0 }, last, moov = { 0 };
     bzna_status status = BZNA_OK;
     const uint8_t *bytes;
     uint64_t at = 0;
@@ -7441,7 +7413,7 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t track, uint64_t 
 
 #ifndef BENZINA_NO_WRITER
 /* ==== 30. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7-10, 13, 22, 25-26, 29.
+ * Calls: rooms 2, 4, 7-9, 13, 22, 25-26, 29.
  *
  * The boxes of a track; a whole sample, made by the thread that hands it in; the struct of a writer.
  *
@@ -7741,27 +7713,6 @@ struct bzna_writer {
     bzi_out       tail;               /* what comes after the samples: targets, names, the movie box */
 };
 
-static void bzi_writer_free(bzna_writer *writer)
-{
-    bzi_host *host = writer->host;
-    const bzi_memory *memory = &host->memory;
-
-    bzi_arena_free(&writer->arena);
-    bzi_buffer_free(memory, &writer->name_bytes.buffer);
-    bzi_buffer_free(memory, &writer->class_names.buffer);
-    bzi_buffer_free(memory, &writer->thumb_entry.buffer);
-    bzi_buffer_free(memory, &writer->tail.buffer);
-    bzi_buffer_free(memory, &writer->index.buffer);
-    for (bzi_pending *p = writer->queue, *next; p; p = next) {
-        next = p->next;
-        bzi_pending_free(memory, p);
-    }
-
-    bzi_os_locks_free(&writer->lock, &writer->changed, 1);
-    bzi_release(memory, writer, 1, sizeof *writer);
-    bzi_host_drop(host);
-}
-
 static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const void *bytes, uint64_t size,
                                     bzna_error *err)
 {
@@ -7857,10 +7808,27 @@ static bzna_status bzi_writer_open(bzna_writer *writer, const char *path, const 
 
 static void bzi_writer_close(bzna_writer *writer)
 {
+    bzi_host *host = writer->host;
+    const bzi_memory *memory = &host->memory;
+
     bzi_os_file_close(&writer->file);  /* there is none with a sink */
     if (writer->sink.close)
         BZI_CALLBACK(writer->sink.close(writer->sink.user));
-    bzi_writer_free(writer);
+
+    bzi_arena_free(&writer->arena);
+    bzi_buffer_free(memory, &writer->name_bytes.buffer);
+    bzi_buffer_free(memory, &writer->class_names.buffer);
+    bzi_buffer_free(memory, &writer->thumb_entry.buffer);
+    bzi_buffer_free(memory, &writer->tail.buffer);
+    bzi_buffer_free(memory, &writer->index.buffer);
+    for (bzi_pending *p = writer->queue, *next; p; p = next) {
+        next = p->next;
+        bzi_pending_free(memory, p);
+    }
+
+    bzi_os_locks_free(&writer->lock, &writer->changed, 1);
+    bzi_release(memory, writer, 1, sizeof *writer);
+    bzi_host_drop(host);
 }
 
 static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink,
@@ -8554,7 +8522,7 @@ static bzna_status bzi_folder_fail_empty(const bzi_container *c, const char *cla
     bzi_walk walk = { .root = ((const bzi_folder *)c->own)->root, .files.arena = &arena };
     char path[BZI_LIMIT_PATH_BYTES], other[128] = "";
     uint8_t head[BZI_PROBE_BYTES];
-    bzi_source source = { .size = 0 };
+    bzi_source source = { 0 };
     const char *kind = NULL, *file;
     bzna_error ignored;
 
@@ -8925,7 +8893,7 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 {
     const uint64_t end = walk->window.source->size;
     bzi_tar_file *file = &walk->file;
-    const uint8_t *header = NULL;
+    const uint8_t *header;
 
     file->name.size = 0;
     walk->told_size = BZI_ABSENT;
@@ -9121,7 +9089,7 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_span text, bzna_err
 {
     const uint64_t file_size = b->c->source.size;
     const bzi_span version = bzi_text_word(&text), number = bzi_text_word(&text);
-    bzi_tar_file file = { .size = 0 };
+    bzi_tar_file file = { 0 };
     const uint8_t *header = NULL;
     uint64_t count, end = 0;
 
@@ -9163,7 +9131,7 @@ static int bzi_tar_load_index(const bzi_container *c, bzi_buffer *bytes, bzi_spa
 {
     const size_t length = c->source.path ? strlen(c->source.path) : 0;
     char path[BZI_LIMIT_PATH_BYTES];
-    bzi_source file = { .size = 0 };
+    bzi_source file = { 0 };
     bzna_error ignored;
     int is_read;
 
@@ -9231,12 +9199,10 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
     if (config->index || bzi_tar_load_index(c, &bytes, &text))
         status = bzi_tar_parse_index(&b, text, err);
     ((bzi_tar *)c->own)->from_index = status == BZNA_OK;
-    if (status == BZI_DECLINED) {
-        b.walk.at = 0;
+    if (status == BZI_DECLINED)
         while ((status = bzi_tar_next(&b.walk, err)) == BZNA_OK &&
                (!b.walk.is_file || (status = bzi_tar_add(&b, &b.walk.file, err)) == BZNA_OK))
             continue;
-    }
 
     if (status == BZNA_OK || status == BZNA_END) {
         if (b.file_count)
@@ -9710,7 +9676,6 @@ static bzna_status bzi_provider_locate_field(const bzi_container *c, uint64_t in
                                              bzi_extent *extent, bzna_error *err)
 {
     const bzi_provider *own = c->own;
-    const bzi_sample sample = { .index = index };
     const char *const name = own->fields[number].name;
     bzna_place place;
 
@@ -9718,7 +9683,8 @@ static bzna_status bzi_provider_locate_field(const bzi_container *c, uint64_t in
         place = own->c.places[own->c.unpack ? index : index * own->c.field_count + number];
         if (place.size == BZNA_NO_VALUE)
             return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no \"%s\"", name);
-    } else if (bzi_provider_call(own, BZI_BY_LOCATE, &sample, number, NULL, &place, err) != BZNA_OK)
+    } else if (bzi_provider_call(own, BZI_BY_LOCATE, &(bzi_sample){ .index = index }, number, NULL, &place, err) !=
+               BZNA_OK)
         return err->status;
 
     if (place.size == BZNA_SIZE_UNKNOWN && !place.data && own->sizes[number])
@@ -9751,15 +9717,14 @@ static bzna_status bzi_provider_get(const bzi_container *c, uint64_t index, uint
                                     bzna_error *err)
 {
     const bzi_provider *own = c->own;
-    const bzi_sample sample = { .index = index };
-    bzi_source opened = { .size = 0 };
+    bzi_source opened = { 0 };
     bzna_place place;
     bzi_extent extent;
     bzna_status status = own->given[number].located ? bzi_provider_locate_field(c, index, number, &extent, err) :
                                                       BZI_FETCH;
 
     if (status == BZI_FETCH) {
-        status = bzi_provider_call(own, BZI_BY_READ, &sample, number, value, &place, err);
+        status = bzi_provider_call(own, BZI_BY_READ, &(bzi_sample){ .index = index }, number, value, &place, err);
         value->size = place.size;
         return status;
     }
@@ -9864,18 +9829,18 @@ static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *
 {
     const bzi_provider *own = c->own;
     const bzna_provider_field *f = &own->given[pick->number];
-    const bzi_value nowhere = { NULL, 0, 0, 0 };
     bzi_span bytes = bzi_sample_span(sample);
     bzna_place place = { .offset = f->offset, .size = own->sizes[pick->number] };
     uint32_t before = 0;              /* pictures */
     uint64_t offset;
-    bzna_status status = BZNA_OK;
+    bzna_status status;
 
     for (uint32_t i = 0; i < pick->number; i++)
         before += c->fields[i].kind == BZNA_FIELD_IMAGE;
     if (own->c.unpack) {
         if (f->codec != BZNA_CODEC_RAW &&
-            bzi_provider_call(own, BZI_BY_UNPACK, sample, pick->number, &nowhere, &place, err) != BZNA_OK)
+            bzi_provider_call(own, BZI_BY_UNPACK, sample, pick->number, &(bzi_value){ .size = 0 }, &place, err) !=
+                BZNA_OK)
             return err->status;
         if (place.data || place.offset > bytes.size || place.size > bytes.size - place.offset)
             return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" is not inside the record of %llu bytes", f->name,
@@ -10437,7 +10402,6 @@ static bzna_status bzi_value_end(bzi_value *value, uint64_t capacity, int is_tex
 static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, const char *name, bzi_value *value,
                                        bzna_error *err)
 {
-    const bzi_pick pick = { .name = name };
     const uint64_t capacity = value->capacity;
     const uint32_t number = bzi_container_find_field(c, name);
     const bzi_field *field;
@@ -10457,7 +10421,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
     status = bzi_look_begin(&look, c, index, field->inside ? BZI_LOOK_BYTES : BZI_LOOK_OUTSIDE, err);
     if (status == BZNA_OK && field->kind != BZNA_FIELD_IMAGE)
         status = c->ops->field(c, sample, number, value, err);
-    else if (status == BZNA_OK && (status = bzi_container_image(c, sample, &pick, &image, err)) == BZNA_OK)
+    else if (status == BZNA_OK &&
+             (status = bzi_container_image(c, sample, &(bzi_pick){ .name = name }, &image, err)) == BZNA_OK)
         status = bzi_image_stream(&image.coded, value, err);
 
     if (status == BZNA_OK && value->absent)
@@ -10469,7 +10434,7 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 
 
 /* ==== 42. Datasets ==================================================================================================
- * Calls: rooms 2, 8-10, 32, 39-41.
+ * Calls: rooms 2, 8-10, 32, 39-40.
  *
  * A data set is parts of containers laid end to end: so are ranges, concatenations and lists of paths. */
 
@@ -10572,9 +10537,8 @@ typedef struct bzi_opening {
 static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
 {
     bzi_opening *o = user;
-    const bzi_input path = { .path = o->input ? NULL : bzi_names_all(&o->paths)[i] };
-    const bzna_status status = bzi_container_open(o->host, o->input ? o->input : &path, o->config, &o->containers[i],
-                                                  err);
+    const bzi_input *input = o->input ? o->input : &(bzi_input){ .path = bzi_names_all(&o->paths)[i] };
+    const bzna_status status = bzi_container_open(o->host, input, o->config, &o->containers[i], err);
 
     if (status != BZNA_END)
         return status;
@@ -10641,27 +10605,6 @@ static const bzi_container *bzi_dataset_find(const bzna_dataset *dataset, uint64
     return NULL;
 }
 
-/* Gives the name of a class, from the first container whose classes have names. */
-static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t target, bzi_value *value, bzna_error *err)
-{
-    const uint64_t capacity = value->capacity;
-    const bzi_container *c = dataset->parts[0].container;
-    bzna_status status;
-
-    for (uint32_t i = 1; !c->class_count && i < dataset->part_count; i++)
-        c = dataset->parts[i].container;
-
-    value->capacity -= capacity > 0;
-    if (!c->class_count)
-        status = BZI_FAIL(err, BZNA_E_NOT_FOUND, "its classes have no names");
-    else if (target >= c->class_count)
-        status = BZI_FAIL(err, BZNA_E_RANGE, "target %lld is not one of the %llu classes", (long long)target,
-                          (bzi_llu)c->class_count);
-    else if ((status = c->ops->class_name(c, target, value, err)) == BZNA_OK)
-        status = bzi_value_end(value, capacity, 1, "name", err);
-    return status == BZNA_OK ? status : bzi_error_prefix(err, c->name);
-}
-
 /* Returns a hash of the containers and of the ranges of samples that are taken from them, by which a saved state is
  * known to belong to another data set. */
 static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
@@ -10716,22 +10659,6 @@ static const bzi_field *bzi_dataset_field(const bzna_dataset *dataset, uint32_t 
         }
     }
     return NULL;
-}
-
-static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info *info)
-{
-    *info = dataset->parts[0].container->info;
-    info->sample_count = dataset->count;
-    info->part_count = dataset->part_count;
-    for (uint32_t i = 0; i < dataset->part_count; i++) {
-        const bzi_part *part = &dataset->parts[i];
-        uint64_t all = part->container->target_count;
-        info->size_bytes += part->container->source.size + part->container->size_bytes;
-        info->target_count += all <= part->first ? 0 : bzi_min(part->count, all - part->first);
-    }
-
-    while (bzi_dataset_field(dataset, info->field_count))
-        info->field_count++;
 }
 
 
@@ -11089,17 +11016,15 @@ static uint64_t bzi_shard_batches(const bzi_shard *s)
     return left / step + (s->last_batch != BZNA_LAST_DROP && left % step != 0);
 }
 
-/* Returns the position at which a given batch begins; for one past the last, the end of the epoch. */
-static uint64_t bzi_shard_begin(const bzi_shard *s, uint64_t number)
-{
-    return number >= s->given ? s->count : number ? s->ends[number - 1] : 0;
-}
-
-/* Returns the position of slot 0 of batch j. Positions from count on are padding. */
+/* Returns the position of slot 0 of batch j; for one past the last given batch, count. Positions from count on are
+ * padding. */
 static uint64_t bzi_shard_position(const bzi_shard *s, uint64_t j)
 {
-    return s->given ? bzi_shard_begin(s, s->first + j * s->world + s->rank) :
-                      s->start + j * bzi_shard_step(s) + s->rank;
+    const uint64_t number = s->first + j * s->world + s->rank;      /* of a given batch */
+
+    if (!s->given)
+        return s->start + j * bzi_shard_step(s) + s->rank;
+    return number >= s->given ? s->count : number ? s->ends[number - 1] : 0;
 }
 
 /* Returns the position after batch j of all ranks: rank 0's next batch is there. Pre: it is not their last batch. */
@@ -11571,23 +11496,12 @@ static bzna_status bzi_warp_check_effects(const bzna_warp *w, const char *where,
     return BZNA_OK;
 }
 
-/* Returns the name of the first field that does not fit with others, or NULL if all do. */
-static const char *bzi_warp_fault(const bzna_warp *w)
-{
-    const double most = w->kind == BZNA_WARP_CENTER_RESIZED_CROP ? 1e3 : 1e6;
-    const bzna_mxnet *m = &w->mxnet;
-
-    return !(w->scale[0] >= DBL_MIN && w->scale[1] >= w->scale[0] && w->scale[1] <= most) ? "scale" :
-           bzi_is_set(w->ratio) && !(w->ratio[0] >= DBL_MIN) ? "ratio" :
-           m->canvas_px[1] && m->canvas_px[0] > m->canvas_px[1] ? "mxnet.canvas_px" :
-           m->crop_px[0] > m->crop_px[1] || (m->crop_px[1] && !m->crop_px[0]) ? "mxnet.crop_px" : NULL;
-}
-
 /* Checks a warp, and fills in its defaults. Both numbers of a CENTER_RESIZED_CROP's scale become its edge. */
 static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, bzna_warp *w, bzna_error *err)
 {
     const uint32_t is_center = given->kind == BZNA_WARP_CENTER_RESIZED_CROP;
     const uint32_t is_random = given->kind == BZNA_WARP_RANDOM_RESIZED_CROP;
+    const bzna_mxnet *m = &w->mxnet;
     const char *fault;
 
     if (bzi_warp_check(given, where, err) != BZNA_OK || bzi_warp_check_effects(given, where, err) != BZNA_OK)
@@ -11612,7 +11526,11 @@ static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, b
     if (w->perspective > 0 && w->perspective_p == 0)
         w->perspective_p = 0.5;
 
-    fault = bzi_warp_fault(w);
+    fault = !(w->scale[0] >= DBL_MIN && w->scale[1] >= w->scale[0] && w->scale[1] <= (is_center ? 1e3 : 1e6)) ?
+                "scale" :
+            bzi_is_set(w->ratio) && !(w->ratio[0] >= DBL_MIN) ? "ratio" :
+            m->canvas_px[1] && m->canvas_px[0] > m->canvas_px[1] ? "mxnet.canvas_px" :
+            m->crop_px[0] > m->crop_px[1] || (m->crop_px[1] && !m->crop_px[0]) ? "mxnet.crop_px" : NULL;
     if (fault)
         return BZI_MISUSE(err, "%s.%s: out of its range, or not lo..hi", where, fault);
     return BZNA_OK;
@@ -11823,7 +11741,7 @@ static const char *bzi_policy_fault(const bzna_policy *p)
 
     return !p->operations ? "operations" :
            p->operation_count % size ? "group_size" :
-           p->draws > bzi_min32(most, BZI_LIMIT_OPERATIONS) ? "draws" :
+           p->draws > most ? "draws" :
            p->bins == 1 || p->bins > 1000000 ? "bins" :
            p->bin[0] > p->bin[1] || p->bin[1] > (p->bins ? p->bins - 1 : 0) ? "bin" : NULL;
 }
@@ -12215,9 +12133,10 @@ static void bzi_picture_orient(const bzna_picture *picture, const double given[9
     memcpy(h, given, 9 * sizeof *h);
     for (int row = 0; row < 2; row++) {
         const double *from = given + 3 * (bzi_picture_is_turned(picture) ? 1 - row : row);
+        const int8_t *o = &bzi_orientations[picture->orientation][2 * row];
+        const int is_mirrored = o[0] + o[1] < 0;
         for (int i = 0; i < 3; i++)
-            h[3 * row + i] = bzi_orientation_mirrors(picture->orientation, row) ? last[row] * given[6 + i] - from[i] :
-                                                                                  from[i];
+            h[3 * row + i] = is_mirrored ? last[row] * given[6 + i] - from[i] : from[i];
     }
 }
 
@@ -12418,14 +12337,6 @@ static uint32_t bzi_dtype_bytes(uint32_t dtype)
 static uint64_t bzi_output_bytes(const bzna_output *o)
 {
     return (uint64_t)bzi_channels(o->channels) * o->width * o->height * bzi_dtype_bytes(o->dtype);
-}
-
-/* Returns the first output of a loader. */
-static bzna_output bzi_output_of(const bzna_loader_output *o)
-{
-    bzna_output output = { .struct_size = sizeof output, .width = o->width, .height = o->height, .dtype = o->dtype,
-                           .layout = o->layout, .channels = o->channels };
-    return output;
 }
 
 
@@ -19345,7 +19256,7 @@ static void bzi_context_drop(bzna_context *context)
 /* Makes a context, without a device. Pre: config is checked and complete. */
 static bzna_status bzi_context_make(const bzna_context_config *config, bzna_context **out, bzna_error *err)
 {
-    bzi_host *host = NULL;
+    bzi_host *host;
     bzna_context *context;
 
     if (bzi_host_open(config, &host, err) != BZNA_OK)
@@ -20094,7 +20005,7 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t
 
 
 /* ==== 82. Positions ==================================================================================================
- * Calls: rooms 2, 9, 26, 56, 64-67, 80.
+ * Calls: rooms 2, 9, 56, 64-67, 80.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -20144,10 +20055,9 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
 /* Returns a hash of a state's other members. */
 static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
 {
-    const size_t after = offsetof(bzna_loader_state, pixels);
     uint64_t hash = bzi_hash(BZI_HASH_START, state, offsetof(bzna_loader_state, check));
 
-    hash = bzi_hash(hash, &state->pixels, sizeof *state - after);
+    hash = bzi_hash(hash, &state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels));
     return (uint32_t)(hash ^ hash >> 32);
 }
 
@@ -20218,6 +20128,7 @@ static uint64_t bzi_output_pixels(const bzi_setup *setup, const bzi_output *outp
 /* A single output of one view has the hash of its pixels alone. */
 static uint64_t bzi_setup_pixels(const bzi_setup *setup)
 {
+    const bzi_host *host = setup->host;
     uint64_t hash = BZI_HASH_START;
 
     for (uint32_t i = 0; i < setup->output_count; i++) {
@@ -20227,7 +20138,9 @@ static uint64_t bzi_setup_pixels(const bzi_setup *setup)
         if (i || output->views > 1)
             hash = BZI_HASH_MORE(hash, numbers);
     }
-    return bzi_own_hash(setup->host, hash);
+    for (uint32_t i = 0; i < host->own_codec_count; i++)
+        hash = BZI_HASH_MORE(hash, host->own_codecs[i].c.fingerprint);
+    return hash;
 }
 
 
@@ -20236,9 +20149,9 @@ static uint64_t bzi_setup_pixels(const bzi_setup *setup)
 
 
 /* ==== 83. Statistics ===============================================================================================
- * Calls: rooms 4, 57, 64, 66.
+ * Calls: rooms 4.
  *
- * The counters of a loader, and a judgement of what limits it. The thresholds are rules of thumb. */
+ * A judgement of what limits a loader, from its counters. The thresholds are rules of thumb. */
 
 /* In percent of the time of a stage's threads. */
 static double bzi_share_of(uint64_t ns, const bzna_statistics *stats, uint64_t threads)
@@ -20315,42 +20228,6 @@ static void bzi_statistics_judge(bzna_statistics *stats)
         bzi_statistics_advise(stats, BZNA_STAGE_NONE, "waking threads, or other programs: decoders wait for samples "
                               "%.0f %% of the time, and readers read %.0f %%; larger batches (output.batch_size), or "
                               "more samples read ahead (read.ahead_samples)", starved, reading);
-}
-
-static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
-{
-    const bzi_setup *setup = &loader->setup;
-    bzi_queues *queues = &loader->queues;
-    bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
-    bzna_stage_statistics *deliver = &stats->stage[BZNA_STAGE_DELIVER];
-    int by_nvdec;                                           /* it decodes most samples */
-
-    bzi_queues_lock(queues);
-    *stats = queues->stats;
-    by_nvdec = queues->sessions && stats->samples_nvdec >= stats->samples_software;
-    read->depth = queues->entries[BZI_ENTRY_PLANNED].left;
-    decode->depth = queues->entries[BZI_ENTRY_FULL].left;
-    read->capacity = decode->capacity = loader->entry_count;
-    deliver->depth = bzi_queues_count(queues, BZI_BATCH_READY);
-    deliver->capacity = queues->batch_count;
-    stats->read_memory_bytes = queues->held_bytes;
-    if (queues->sessions) {
-        bzi_queues_count_starved(queues);
-        decode->depth += queues->entries[BZI_ENTRY_POOL].count;
-        if (by_nvdec)
-            decode->wait_before_ns = queues->starved_ns;
-    }
-
-    bzi_queues_unlock(queues);
-    stats->elapsed_ns = bzi_os_now_ns() - setup->opened_ns;
-    decode->threads = setup->config.pipeline.no_threads ? 0 :
-                      by_nvdec ? queues->sessions : setup->config.decode.threads;
-    read->threads = queues->reader_count ? queues->reader_count : decode->threads;
-    stats->stage[BZNA_STAGE_WARP].threads = decode->threads;
-    deliver->threads = 1;
-    if (queues->sessions)
-        bzi_device_counts(setup->device, stats);
-    bzi_statistics_judge(stats);
 }
 
 
@@ -20605,9 +20482,9 @@ static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, uint32_t p
 {
     const uint32_t number = setup->output_count++;
     bzi_output *output = &setup->outputs[number];
-    const uint64_t bytes = bzi_output_bytes(&output->shape) * output->views;
     const bzi_part *part = setup->dataset->parts;
     char text[BZI_SETTING_BYTES];
+    uint64_t slot_bytes;
     bzi_pick *pick;
     bzi_image image;
     bzna_status status = BZNA_OK;
@@ -20644,8 +20521,9 @@ static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, uint32_t p
     output->kernel.mean = (uint64_t)(uintptr_t)output->mean;
     output->picture_bytes = bzi_output_bytes(&output->shape);
     output->offset = (setup->data_bytes + 255) & ~(uint64_t)255;
-    setup->data_bytes = output->offset + bytes * setup->config.output.batch_size;    /* below 2^60 */
-    setup->slot_bytes += bytes;
+    slot_bytes = output->picture_bytes * output->views;
+    setup->data_bytes = output->offset + slot_bytes * setup->config.output.batch_size;    /* below 2^60 */
+    setup->slot_bytes += slot_bytes;
     for (uint32_t i = 0; i < output->views; i++)
         setup->views[setup->view_count++] = (bzi_view){ output, i };
     return BZNA_OK;
@@ -20657,7 +20535,9 @@ static bzna_status bzi_setup_shape(const bzi_setup *setup, const bzna_loader_out
 {
     const bzi_output *first = setup->outputs;
     const size_t length = e->name ? strlen(e->name) : 0;
-    bzna_output shape = bzi_output_of(e);
+    bzna_output shape = { .struct_size = sizeof shape, .width = bzi_default(e->width, first->shape.width),
+                          .height = bzi_default(e->height, first->shape.height), .dtype = e->dtype,
+                          .layout = e->layout, .channels = e->channels };
 
     if (length == 0 || length >= sizeof output->name)
         return BZI_MISUSE(err, "%s.name: must have 1 to %u bytes", output->where, (unsigned)sizeof output->name - 1);
@@ -20665,8 +20545,6 @@ static bzna_status bzi_setup_shape(const bzi_setup *setup, const bzna_loader_out
         return BZI_MISUSE(err, "%s.%s: is not UTF-8", output->where, bzi_text_is_utf8(e->name) ? "field" : "name");
 
     memcpy(output->name, e->name, length + 1);
-    shape.width = bzi_default(shape.width, first->shape.width);
-    shape.height = bzi_default(shape.height, first->shape.height);
     output->shape = shape;
     output->own_warp = e->warp != NULL;
     output->own_filter = e->filter != NULL;
@@ -21161,7 +21039,7 @@ BZI_API_INIT(writer_sample)
 
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err)
 {
-    bzna_context_config c = { .struct_size = sizeof c };
+    bzna_context_config c = { 0 };
     bzi_device *device;
     bzna_status status = BZNA_OK;
 
@@ -21196,8 +21074,8 @@ BZNA_API bzna_status bzna_context_close(bzna_context *context)
 BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device_info *info, size_t struct_size,
                                                   bzna_error *err)
 {
-    bzi_device *device = NULL;
-    bzna_device_info all = { .struct_size = 0 };
+    bzi_device *device;
+    bzna_device_info all = { 0 };
 
     BZI_API_BEGIN;
     if (!context) {
@@ -21220,7 +21098,7 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
                                                  bzna_error *err)
 {
     bzna_codec_info all = { .codec = codec, .chroma_format = chroma_format, .depth = depth };
-    bzi_device *device = NULL;
+    bzi_device *device;
 
     BZI_API_BEGIN_WITH(context);
     if (!bzi_codec_find(codec) || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
@@ -21324,7 +21202,7 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, 
 static bzna_status bzi_api_open_input(bzna_context *context, bzi_input input, const bzna_source *callbacks,
                                       const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzi_source source = { .size = 0 };
+    bzi_source source = { 0 };
     bzna_dataset_config c;
     bzna_status status;
 
@@ -21421,14 +21299,25 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
     bzna_dataset_info all;
     BZI_API_BEGIN_WITH(dataset);
 
-    bzi_dataset_describe(dataset, &all);
+    all = dataset->parts[0].container->info;
+    all.sample_count = dataset->count;
+    all.part_count = dataset->part_count;
+    for (uint32_t i = 0; i < dataset->part_count; i++) {
+        const bzi_part *part = &dataset->parts[i];
+        const uint64_t targets = part->container->target_count;
+        all.size_bytes += part->container->source.size + part->container->size_bytes;
+        all.target_count += targets <= part->first ? 0 : bzi_min(part->count, targets - part->first);
+    }
+
+    while (bzi_dataset_field(dataset, all.field_count))
+        all.field_count++;
     BZI_API_ANSWER(info);
 }
 
 BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32_t field, bzna_field_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
-    bzna_field_info all = { .kind = 0 };
+    bzna_field_info all = { 0 };
     const bzi_field *found;
 
     BZI_API_BEGIN_WITH(dataset);
@@ -21500,15 +21389,26 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
 BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t target, void *buffer, size_t capacity,
                                         size_t *needed, bzna_error *err)
 {
-    bzi_value value = { buffer, buffer ? capacity : 0, 0, 0 };
+    const uint64_t room = buffer ? capacity : 0;
+    bzi_value value = { buffer, room - (room > 0), 0, 0 };  /* and a NUL */
+    const bzi_container *c;
     bzna_status status;
 
     BZI_API_BEGIN_WITH(dataset);
 
-    status = bzi_dataset_class(dataset, (uint64_t)target, &value, &e);
+    c = dataset->parts[0].container;                        /* or the first whose classes have names */
+    for (uint32_t i = 1; !c->class_count && i < dataset->part_count; i++)
+        c = dataset->parts[i].container;
+    if (!c->class_count)
+        status = BZI_FAIL(&e, BZNA_E_NOT_FOUND, "its classes have no names");
+    else if ((uint64_t)target >= c->class_count)
+        status = BZI_FAIL(&e, BZNA_E_RANGE, "target %lld is not one of the %llu classes", (long long)target,
+                          (bzi_llu)c->class_count);
+    else if ((status = c->ops->class_name(c, (uint64_t)target, &value, &e)) == BZNA_OK)
+        status = bzi_value_end(&value, room, 1, "name", &e);
     if (needed)
         *needed = (size_t)value.size;
-    BZI_API_END(status);
+    BZI_API_END(status == BZNA_OK ? status : bzi_error_prefix(&e, c->name));
 }
 
 BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t index, bzna_sample_ref *sample,
@@ -21530,15 +21430,14 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
                                              void *buffer, size_t capacity, bzna_image *image, bzna_error *err)
 {
     const bzi_container *c;
-    const bzi_span room = { buffer, capacity };
-    const bzi_pick pick = { .name = field };
     bzi_image found;
     bzna_image all;
 
     BZI_API_BEGIN_WITH(dataset, buffer, image);
 
     BZI_API_FIND(c, &index);
-    BZI_API_TRY(bzi_container_look_image(c, index, &pick, &room, &found, &e));
+    BZI_API_TRY(bzi_container_look_image(c, index, &(bzi_pick){ .name = field }, &(bzi_span){ buffer, capacity },
+                                         &found, &e));
     all = found.coded;
     BZI_API_ANSWER_OVER(image);
 }
@@ -21547,15 +21446,21 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
                                                  bzna_image_info *info, size_t struct_size, bzna_error *err)
 {
     const bzi_container *c;
-    const bzi_pick pick = { .name = field };
     bzi_image image;
+    const bzna_image *coded = &image.coded;
     bzna_image_info all;
 
     BZI_API_BEGIN_WITH(dataset);
 
     BZI_API_FIND(c, &index);
-    BZI_API_TRY(bzi_container_look_image(c, index, &pick, NULL, &image, &e));
-    all = bzi_image_info(&image);
+    BZI_API_TRY(bzi_container_look_image(c, index, &(bzi_pick){ .name = field }, NULL, &image, &e));
+    all = (bzna_image_info){
+        .codec = coded->codec, .fourcc = image.fourcc, .width = coded->width, .height = coded->height,
+        .frame_width = coded->frame_width, .frame_height = coded->frame_height, .crop_x = coded->crop_x,
+        .crop_y = coded->crop_y, .length_size = coded->length_size, .color = coded->color,
+        .config_offset = image.config_offset, .config_size = coded->config_size, .data_offset = image.data_offset,
+        .data_size = coded->data_size, .orientation = coded->orientation };
+    memcpy(all.clap, image.clap, sizeof all.clap);
     BZI_API_ANSWER(info);
 }
 
@@ -21571,7 +21476,7 @@ struct bzna_decoder {
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
 {
-    bzna_context_config config = { .struct_size = sizeof config };
+    bzna_context_config config = { 0 };
     bzna_decoder *decoder;
     bzi_host *host;
 
@@ -21862,8 +21767,7 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     BZI_API_BEGIN_OUT(out, context, dataset, config);
 
     BZI_API_IN(own, config, loader_config);
-    if (context->host->no_threads)
-        own.pipeline.no_threads |= 1;
+    own.pipeline.no_threads |= context->host->no_threads;
     BZI_API_END(bzi_api_logged(context->host, bzi_loader_make(context, dataset, &own, out, &e)));
 }
 
@@ -22020,7 +21924,7 @@ BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info, size_t struct_size,
                                           bzna_error *err)
 {
-    bzna_loader_info all = { .struct_size = 0 };
+    bzna_loader_info all = { 0 };
     const bzi_setup *setup;
     const bzi_plan *plan;
     const bzi_sequence *list;
@@ -22103,10 +22007,42 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
                                            bzna_error *err)
 {
     bzna_statistics all;
+    bzna_stage_statistics *read = &all.stage[BZNA_STAGE_READ], *decode = &all.stage[BZNA_STAGE_DECODE];
+    bzna_stage_statistics *deliver = &all.stage[BZNA_STAGE_DELIVER];
+    const bzi_setup *setup;
+    bzi_queues *queues;
+    int by_nvdec;                                           /* it decodes most samples */
 
     BZI_API_BEGIN_LOADER(0);
 
-    bzi_loader_stats(loader, &all);
+    setup = &loader->setup;
+    queues = &loader->queues;
+    bzi_queues_lock(queues);
+    all = queues->stats;
+    by_nvdec = queues->sessions && all.samples_nvdec >= all.samples_software;
+    read->depth = queues->entries[BZI_ENTRY_PLANNED].left;
+    decode->depth = queues->entries[BZI_ENTRY_FULL].left;
+    read->capacity = decode->capacity = loader->entry_count;
+    deliver->depth = bzi_queues_count(queues, BZI_BATCH_READY);
+    deliver->capacity = queues->batch_count;
+    all.read_memory_bytes = queues->held_bytes;
+    if (queues->sessions) {
+        bzi_queues_count_starved(queues);
+        decode->depth += queues->entries[BZI_ENTRY_POOL].count;
+        if (by_nvdec)
+            decode->wait_before_ns = queues->starved_ns;
+    }
+
+    bzi_queues_unlock(queues);
+    all.elapsed_ns = bzi_os_now_ns() - setup->opened_ns;
+    decode->threads = setup->config.pipeline.no_threads ? 0 :
+                      by_nvdec ? queues->sessions : setup->config.decode.threads;
+    read->threads = queues->reader_count ? queues->reader_count : decode->threads;
+    all.stage[BZNA_STAGE_WARP].threads = decode->threads;
+    deliver->threads = 1;
+    if (queues->sessions)
+        bzi_device_counts(setup->device, &all);
+    bzi_statistics_judge(&all);
     BZI_API_ANSWER(stats);
 }
 
@@ -22328,7 +22264,7 @@ BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
 static bzna_status bzi_api_writer(bzna_context *context, const char *path, const bzna_sink *sink,
                                   const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
-    bzna_writer_config c = { .struct_size = sizeof c };
+    bzna_writer_config c = { 0 };
     bzna_sink callbacks;
 
     if (sink && bzi_settings_in(&callbacks, sizeof callbacks, sink, BZI_OF_sink, "sink", err) != BZNA_OK)
@@ -22368,18 +22304,17 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, uint64_t index, const 
         BZI_API_NEED(sample);
     else if (index >= UINT32_MAX)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_writer_add: index %llu is above %u", (bzi_llu)index, UINT32_MAX - 1);
-    if (!sample)
-        BZI_API_END(bzi_writer_add(writer, index, NULL, timeout_ns, &e));
-
-    BZI_API_TRY(bzi_settings_in(&all, sizeof all, sample, BZI_OF_writer_sample, "sample", &e));
-    if (all.has_target && all.target == BZNA_TARGET_NONE)
-        BZI_API_MISUSE("sample.target: -1 stands for a sample without a target; set has_target to 0 for that");
-    if (!all.has_target && all.target != 0 && all.target != BZNA_TARGET_NONE)
-        BZI_API_MISUSE("sample.target: %lld, but has_target is 0", (long long)all.target);
-    if (!all.image)
-        BZI_API_MISUSE("sample.image: required");
-    all.target = all.has_target ? all.target : BZNA_TARGET_NONE;
-    BZI_API_END(bzi_writer_add(writer, index, &all, timeout_ns, &e));
+    if (sample) {
+        BZI_API_TRY(bzi_settings_in(&all, sizeof all, sample, BZI_OF_writer_sample, "sample", &e));
+        if (all.has_target && all.target == BZNA_TARGET_NONE)
+            BZI_API_MISUSE("sample.target: -1 stands for a sample without a target; set has_target to 0 for that");
+        if (!all.has_target && all.target != 0 && all.target != BZNA_TARGET_NONE)
+            BZI_API_MISUSE("sample.target: %lld, but has_target is 0", (long long)all.target);
+        if (!all.image)
+            BZI_API_MISUSE("sample.image: required");
+        all.target = all.has_target ? all.target : BZNA_TARGET_NONE;
+    }
+    BZI_API_END(bzi_writer_add(writer, index, sample ? &all : NULL, timeout_ns, &e));
 }
 
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
