@@ -20149,7 +20149,7 @@ static uint64_t bzi_setup_pixels(const bzi_setup *setup)
 
 
 /* ==== 83. Statistics ===============================================================================================
- * Calls: rooms 4.
+ * Calls: rooms 4, 57, 64, 66.
  *
  * A judgement of what limits a loader, from its counters. The thresholds are rules of thumb. */
 
@@ -20228,6 +20228,42 @@ static void bzi_statistics_judge(bzna_statistics *stats)
         bzi_statistics_advise(stats, BZNA_STAGE_NONE, "waking threads, or other programs: decoders wait for samples "
                               "%.0f %% of the time, and readers read %.0f %%; larger batches (output.batch_size), or "
                               "more samples read ahead (read.ahead_samples)", starved, reading);
+}
+
+static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
+{
+    const bzi_setup *setup = &loader->setup;
+    bzi_queues *queues = &loader->queues;
+    bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
+    bzna_stage_statistics *deliver = &stats->stage[BZNA_STAGE_DELIVER];
+    int by_nvdec;                                           /* it decodes most samples */
+
+    bzi_queues_lock(queues);
+    *stats = queues->stats;
+    by_nvdec = queues->sessions && stats->samples_nvdec >= stats->samples_software;
+    read->depth = queues->entries[BZI_ENTRY_PLANNED].left;
+    decode->depth = queues->entries[BZI_ENTRY_FULL].left;
+    read->capacity = decode->capacity = loader->entry_count;
+    deliver->depth = bzi_queues_count(queues, BZI_BATCH_READY);
+    deliver->capacity = queues->batch_count;
+    stats->read_memory_bytes = queues->held_bytes;
+    if (queues->sessions) {
+        bzi_queues_count_starved(queues);
+        decode->depth += queues->entries[BZI_ENTRY_POOL].count;
+        if (by_nvdec)
+            decode->wait_before_ns = queues->starved_ns;
+    }
+
+    bzi_queues_unlock(queues);
+    stats->elapsed_ns = bzi_os_now_ns() - setup->opened_ns;
+    decode->threads = setup->config.pipeline.no_threads ? 0 :
+                      by_nvdec ? queues->sessions : setup->config.decode.threads;
+    read->threads = queues->reader_count ? queues->reader_count : decode->threads;
+    stats->stage[BZNA_STAGE_WARP].threads = decode->threads;
+    deliver->threads = 1;
+    if (queues->sessions)
+        bzi_device_counts(setup->device, stats);
+    bzi_statistics_judge(stats);
 }
 
 
@@ -22007,42 +22043,10 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
                                            bzna_error *err)
 {
     bzna_statistics all;
-    bzna_stage_statistics *read = &all.stage[BZNA_STAGE_READ], *decode = &all.stage[BZNA_STAGE_DECODE];
-    bzna_stage_statistics *deliver = &all.stage[BZNA_STAGE_DELIVER];
-    const bzi_setup *setup;
-    bzi_queues *queues;
-    int by_nvdec;                                           /* it decodes most samples */
 
     BZI_API_BEGIN_LOADER(0);
 
-    setup = &loader->setup;
-    queues = &loader->queues;
-    bzi_queues_lock(queues);
-    all = queues->stats;
-    by_nvdec = queues->sessions && all.samples_nvdec >= all.samples_software;
-    read->depth = queues->entries[BZI_ENTRY_PLANNED].left;
-    decode->depth = queues->entries[BZI_ENTRY_FULL].left;
-    read->capacity = decode->capacity = loader->entry_count;
-    deliver->depth = bzi_queues_count(queues, BZI_BATCH_READY);
-    deliver->capacity = queues->batch_count;
-    all.read_memory_bytes = queues->held_bytes;
-    if (queues->sessions) {
-        bzi_queues_count_starved(queues);
-        decode->depth += queues->entries[BZI_ENTRY_POOL].count;
-        if (by_nvdec)
-            decode->wait_before_ns = queues->starved_ns;
-    }
-
-    bzi_queues_unlock(queues);
-    all.elapsed_ns = bzi_os_now_ns() - setup->opened_ns;
-    decode->threads = setup->config.pipeline.no_threads ? 0 :
-                      by_nvdec ? queues->sessions : setup->config.decode.threads;
-    read->threads = queues->reader_count ? queues->reader_count : decode->threads;
-    all.stage[BZNA_STAGE_WARP].threads = decode->threads;
-    deliver->threads = 1;
-    if (queues->sessions)
-        bzi_device_counts(setup->device, &all);
-    bzi_statistics_judge(&all);
+    bzi_loader_stats(loader, &all);
     BZI_API_ANSWER(stats);
 }
 
