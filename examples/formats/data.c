@@ -12,15 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <fcntl.h>
+#include <dirent.h>
+#include <sys/stat.h>
 #ifdef _WIN32
-#  include <io.h>
 #  include <windows.h>
 #else
-#  include <dirent.h>
 #  include <sys/mman.h>
-#  include <sys/stat.h>
-#  include <unistd.h>
 #endif
 
 /* ---- Errors --------------------------------------------------------------------------------- */
@@ -54,11 +51,11 @@ bzna_status bzna_formats_data_fail_system(bzna_error *err, const char *what, int
 
 bzna_status bzna_formats_data_prefix(bzna_error *err, const char *text)
 {
-    const size_t size = strlen(text), rest = strlen(err->message), room = sizeof err->message - 3;
-    const size_t keeps = rest + size <= room ? size : rest < room ? room - rest : 0;
+    const size_t size = strlen(text), rest = strlen(err->message) + 1, room = sizeof err->message - rest;
+    const size_t keeps = size + 2 <= room ? size : room - 2;
 
-    if (keeps) {
-        memmove(err->message + keeps + 2, err->message, rest + 1);
+    if (room >= 2) {
+        memmove(err->message + keeps + 2, err->message, rest);
         memcpy(err->message, text + (size - keeps), keeps);
         memcpy(err->message + keeps, ": ", 2);
     }
@@ -90,16 +87,14 @@ void *bzna_formats_data_grow(void *array, uint64_t count, size_t size, bzna_erro
 
 bzna_status bzna_formats_data_add(data_names *names, const char *name, bzna_error *err)
 {
-    const size_t size = strlen(name) + 1;
-    char **list = bzna_formats_data_grow(names->list, names->count, sizeof *list, err), *copy = malloc(size);
+    char **list = bzna_formats_data_grow(names->list, names->count, sizeof *list, err);
 
-    names->list = list ? list : names->list;
-    if (!list || !copy || names->count == UINT32_MAX) {
-        free(copy);
+    if (!list)
+        return err->status;
+    names->list = list;
+    if (names->count == UINT32_MAX || !(list[names->count] = strdup(name)))
         return bzna_formats_data_no_memory(err);
-    }
-    memcpy(copy, name, size);
-    list[names->count++] = copy;
+    names->count++;
     return BZNA_OK;
 }
 
@@ -198,10 +193,10 @@ void bzna_formats_data_init(void *given, size_t size)
 
 bzna_status bzna_formats_data_copy(void *own, size_t size, const void *given, const char *name, bzna_error *err)
 {
-    const uint32_t all = given ? *(const uint32_t *)given : 0;
+    const uint32_t all = given ? *(const uint32_t *)given : (uint32_t)size;
 
     bzna_formats_data_init(own, size);
-    if (given && all < sizeof all)
+    if (all < sizeof all)
         return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: not set", name);
     for (size_t i = size; i < all; i++)
         if (((const char *)given)[i])
@@ -246,131 +241,81 @@ uint64_t bzna_formats_data_hash(uint64_t hash, const void *bytes, size_t size)
 
 /* ---- Files and folders ---------------------------------------------------------------------- */
 
-#define HUGE_PAGE ((size_t)2 << 20)   /* bytes */
-
 #ifdef _WIN32
 
-/* A path as Windows has it, to be freed; NULL: it is not UTF-8, or there is no memory. */
-static wchar_t *wide_of(const char *path)
+/* Gives a path as Windows has it, without a slash at its end. One that is not UTF-8, or too long, becomes an empty one,
+ * which names nothing. */
+static const wchar_t *wide_of(const char *path, wchar_t *wide)
 {
-    const int count = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, NULL, 0);
-    wchar_t *wide = count > 0 ? malloc((size_t)count * sizeof *wide) : NULL;
+    const int size = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, DATA_PATH_BYTES);
+    const int slash = size > 2 && wcschr(L"/\\", wide[size - 2]);
 
-    if (wide)
-        MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, count);
+    wide[size ? size - 1 - slash : 0] = 0;
     return wide;
 }
 
-int bzna_formats_data_look(const char *path, int64_t *modified, uint64_t *size)
+#  define WIDE(path) wide_of(path, (wchar_t[DATA_PATH_BYTES]){ 0 })
+
+typedef struct _stat64  system_info;
+typedef _WDIR           system_folder;
+typedef struct _wdirent system_entry;
+
+#  define system_stat(path, info)  _wstat64(WIDE(path), info)
+#  define system_open(path)        _wfopen(WIDE(path), L"rbN")
+#  define system_opendir(path)     _wopendir(WIDE(path))
+#  define system_readdir           _wreaddir
+#  define system_closedir          _wclosedir
+
+/* Gives the name of an entry, in UTF-8. */
+static const char *system_name(const system_entry *entry, char *name)
 {
-    wchar_t *wide = wide_of(path);
-    WIN32_FILE_ATTRIBUTE_DATA info;
-    const int is_there = wide && GetFileAttributesExW(wide, GetFileExInfoStandard, &info);
-
-    free(wide);
-    if (modified)                                           /* in units of 100 ns */
-        *modified = is_there ? ((int64_t)info.ftLastWriteTime.dwHighDateTime << 32 |
-                                info.ftLastWriteTime.dwLowDateTime) / 10000000 : 0;
-    if (size)
-        *size = is_there ? (uint64_t)info.nFileSizeHigh << 32 | info.nFileSizeLow : 0;
-    return !is_there                                               ? DATA_NONE :
-           info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY        ? DATA_FOLDER :
-           info.dwFileAttributes & FILE_ATTRIBUTE_DEVICE           ? DATA_OTHER :
-                                                                     DATA_FILE;
+    if (!WideCharToMultiByte(CP_UTF8, 0, entry->d_name, -1, name, DATA_PATH_BYTES, NULL, NULL))
+        strcpy(name, ".");
+    return name;
 }
-
-int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *err)
-{
-    char pattern[DATA_PATH_BYTES + 2], name[4 * MAX_PATH];
-    WIN32_FIND_DATAW entry;
-    wchar_t *wide;
-    HANDLE find;
-    int error = 0;
-
-    if (snprintf(pattern, sizeof pattern, "%s/*", folder) >= (int)sizeof pattern || !(wide = wide_of(pattern)))
-        return ENOENT;
-    find = FindFirstFileW(wide, &entry);
-    free(wide);
-    if (find == INVALID_HANDLE_VALUE)
-        return ENOENT;
-    do {
-        if (WideCharToMultiByte(CP_UTF8, 0, entry.cFileName, -1, name, sizeof name, NULL, NULL) > 0 &&
-            strcmp(name, ".") && strcmp(name, "..") && bzna_formats_data_add(names, name, err) != BZNA_OK)
-            error = ENOMEM;
-    } while (!error && FindNextFileW(find, &entry));
-    FindClose(find);
-    return error;
-}
-
-/* Opens a file. Returns -1 and sets errno if that fails. */
-static int system_open(const char *path)
-{
-    wchar_t *wide = wide_of(path);
-    const int file = wide ? _wopen(wide, _O_RDONLY | _O_BINARY | _O_NOINHERIT) : -1;
-
-    free(wide);
-    return file;
-}
-
-#  define system_close _close
-#  define system_pread(file, dst, size, at) \
-    (_lseeki64(file, (int64_t)(at), SEEK_SET) < 0 ? -1 : _read(file, dst, (unsigned)(size)))
 
 #else
 
-int bzna_formats_data_look(const char *path, int64_t *modified, uint64_t *size)
-{
-    struct stat info;
-    const int is_there = !stat(path, &info);
+typedef struct stat   system_info;
+typedef DIR           system_folder;
+typedef struct dirent system_entry;
 
-    if (modified)
-        *modified = is_there ? (int64_t)info.st_mtime : 0;
-    if (size)
-        *size = is_there ? (uint64_t)info.st_size : 0;
-    return !is_there ? DATA_NONE : S_ISREG(info.st_mode) ? DATA_FILE : S_ISDIR(info.st_mode) ? DATA_FOLDER : DATA_OTHER;
+#  define system_stat              stat
+#  define system_open(path)        fopen(path, "rbe")
+#  define system_opendir           opendir
+#  define system_readdir           readdir
+#  define system_closedir          closedir
+#  define system_name(entry, room) ((void)(room), (entry)->d_name)
+
+#endif
+
+data_look bzna_formats_data_look(const char *path)
+{
+    system_info info;
+
+    if (system_stat(path, &info))
+        return (data_look){ .kind = DATA_NONE };
+    return (data_look){ S_ISREG(info.st_mode) ? DATA_FILE : S_ISDIR(info.st_mode) ? DATA_FOLDER : DATA_OTHER,
+                        (int64_t)info.st_mtime, (uint64_t)info.st_size };
 }
 
 int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *err)
 {
-    DIR *entries = opendir(folder);
-    const struct dirent *entry;
+    system_folder *entries = system_opendir(folder);
+    const system_entry *entry;
+    char room[DATA_PATH_BYTES];
     int error = 0;
 
     if (!entries)
         return errno;
-    while (!error && (errno = 0, entry = readdir(entries)) != NULL)
-        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
-            bzna_formats_data_add(names, entry->d_name, err) != BZNA_OK)
+    while (!error && (errno = 0, entry = system_readdir(entries)) != NULL) {
+        const char *const name = system_name(entry, room);
+        if (strcmp(name, ".") && strcmp(name, "..") && bzna_formats_data_add(names, name, err) != BZNA_OK)
             error = ENOMEM;
+    }
     error = error ? error : errno;
-    closedir(entries);
+    system_closedir(entries);
     return error;
-}
-
-static int system_open(const char *path)
-{
-    int file;
-
-    do
-        file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    while (file < 0 && errno == EINTR);
-    return file;
-}
-
-#  define system_close close
-#  define system_pread(file, dst, size, at) pread(file, dst, (size_t)(size), (off_t)(at))
-
-#endif
-
-/* Reads some bytes. Returns how many, 0 at the end, or -1, and sets errno. */
-static int64_t system_read(int file, uint64_t offset, void *dst, uint64_t size)
-{
-    int64_t got;
-
-    do
-        got = system_pread(file, dst, size < 1u << 30 ? size : 1u << 30, offset);
-    while (got < 0 && errno == EINTR);
-    return got;
 }
 
 /* Returns 1 if a path does not depend on the working folder, else 0. */
@@ -403,18 +348,22 @@ bzna_status bzna_formats_data_add_path(data_names *paths, const char *folder, co
 
 bzna_status bzna_formats_file_open(data_file *file, const char *path, bzna_error *err)
 {
-    const int kind = bzna_formats_data_look(path, NULL, &file->size);
+    const data_look look = bzna_formats_data_look(path);
 
-    *file = (data_file){ .is_file = 1, .size = file->size };
-    if (kind == DATA_FOLDER || kind == DATA_OTHER)
-        return DATA_FAIL(err, BZNA_E_UNSUPPORTED, "%s", kind == DATA_FOLDER ? "it is a folder" :
+    *file = (data_file){ .is_file = 1, .size = look.size };
+    if (look.kind == DATA_FOLDER || look.kind == DATA_OTHER)
+        return DATA_FAIL(err, BZNA_E_UNSUPPORTED, "%s", look.kind == DATA_FOLDER ? "it is a folder" :
                          "it is a pipe, a socket or a device: write its contents to a file first");
-    if ((file->handle = system_open(path)) < 0)
+    if (!(file->stream = system_open(path)))
         return bzna_formats_data_fail_system(err, "cannot open", errno);
     return BZNA_OK;
 }
 
-void bzna_formats_file_leave(const data_file *file) { system_close(file->handle); }
+void bzna_formats_file_leave(const data_file *file)
+{
+    fclose(file->stream);
+    free(file->held);
+}
 
 /* Fails because a function of the source returned a negative number. */
 static bzna_status fail_source(bzna_error *err, const char *function, int64_t got)
@@ -443,59 +392,43 @@ bzna_status bzna_formats_file_take(data_file *file, const bzna_source *source, b
 /* Reads some bytes of a file of any kind. Returns how many, 0 at the end, or a negative number. */
 static int64_t read_some(const data_file *file, uint64_t offset, void *dst, uint64_t size)
 {
-    const uint64_t left = offset < file->size ? file->size - offset : 0, count = size < left ? size : left;
+    formats_file memory = { file->memory, file->size, offset };
+    int64_t got;
 
-    if (file->is_file && !file->memory)
-        return system_read(file->handle, offset, dst, size);
-    if (!file->memory)
+    if (file->memory)
+        return (int64_t)formats_read(&memory, dst, size);
+    if (!file->is_file)
         return file->source.read_at(file->source.user, offset, dst, size);
-    if (count)
-        memcpy(dst, file->memory + offset, (size_t)count);
-    return (int64_t)count;
+    if (fseeko(file->stream, (off_t)offset, SEEK_SET))
+        return -1;
+    got = (int64_t)fread(dst, 1, (size_t)size, file->stream);
+    return got || !ferror(file->stream) ? got : -1;
 }
 
 bzna_status bzna_formats_file_read(const data_file *file, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
 {
-    uint64_t done = 0, end = offset;
-    int64_t got = 0;
+    int64_t got = 1;
 
-    for (; done < size; done += (uint64_t)got, end += (uint64_t)got) {
-        got = read_some(file, end, (uint8_t *)dst + done, size - done);
-        if (got <= 0 || (uint64_t)got > size - done)
-            break;
+    for (uint64_t done = 0; got > 0; done += (uint64_t)got) {
+        if (done == size)
+            return BZNA_OK;
+        got = read_some(file, offset + done, (uint8_t *)dst + done, size - done);
+        if (!got)
+            return DATA_FAIL_AT(err, BZNA_E_TRUNCATED, offset + done, "the data end at byte %llu, before the last of "
+                                "%llu bytes at byte %llu", (data_llu)(offset + done), (data_llu)size, (data_llu)offset);
+        if (got > 0 && (uint64_t)got > size - done)
+            return DATA_FAIL(err, BZNA_E_CALLBACK, "the source's read_at returned %lld of %llu bytes", (long long)got,
+                             (data_llu)(size - done));
     }
-    if (done == size)
-        return BZNA_OK;
-    if (got > 0)
-        return DATA_FAIL(err, BZNA_E_CALLBACK, "the source's read_at returned %lld of %llu bytes", (long long)got,
-                         (data_llu)(size - done));
-    if (!got)
-        return DATA_FAIL_AT(err, BZNA_E_TRUNCATED, end, "the file ends at byte %llu, before the last of %llu bytes at "
-                            "byte %llu", (data_llu)end, (data_llu)size, (data_llu)offset);
     if (file->is_file)
         bzna_formats_data_fail_system(err, "cannot read", errno);
     else
         fail_source(err, "read_at", got);
     err->byte_offset = offset;
-    return err->status = BZNA_E_IO;
+    return err->status;
 }
 
-bzna_status bzna_formats_data_read(const char *path, data_span *text, bzna_error *err)
-{
-    data_file file;
-    char *bytes;
-
-    if (bzna_formats_file_open(&file, path, err) == BZNA_OK) {
-        if (file.size >= SIZE_MAX || !(bytes = malloc((size_t)file.size + 1)))
-            bzna_formats_data_no_memory(err);
-        else if (bzna_formats_file_read(&file, 0, bytes, file.size, err) != BZNA_OK)
-            free(bytes);
-        else
-            *text = (data_span){ bytes, (size_t)file.size };
-        bzna_formats_file_leave(&file);
-    }
-    return err->status != BZNA_OK ? bzna_formats_data_prefix(err, path) : BZNA_OK;
-}
+#define HUGE_PAGE ((size_t)2 << 20)   /* bytes */
 
 /* Allocates memory in which samples will be found in any order: in pages of 2 MiB, where the system has such, since a
  * small sample takes less time than finding its small page. */
@@ -512,15 +445,30 @@ static void *alloc_pages(size_t size)
     return malloc(size);
 }
 
-void bzna_formats_file_hold(data_file *file)
+bzna_status bzna_formats_file_hold(data_file *file, bzna_error *err)
 {
-    bzna_error ignored;
-    void *const held = file->size && file->size <= SIZE_MAX ? alloc_pages((size_t)file->size) : NULL;
+    void *const held = file->size < SIZE_MAX ? alloc_pages((size_t)file->size + 1) : NULL;
 
-    if (held && bzna_formats_file_read(file, 0, held, file->size, &ignored) == BZNA_OK)
+    if (!held)
+        return bzna_formats_data_no_memory(err);
+    if (bzna_formats_file_read(file, 0, held, file->size, err) == BZNA_OK)
         file->memory = file->held = held;
     else
         free(held);
+    return err->status;
+}
+
+bzna_status bzna_formats_data_read(const char *path, data_span *text, bzna_error *err)
+{
+    data_file file;
+
+    if (bzna_formats_file_open(&file, path, err) == BZNA_OK) {
+        if (bzna_formats_file_hold(&file, err) == BZNA_OK)
+            *text = (data_span){ file.held, (size_t)file.size };
+        file.held = NULL;                                   /* it is the caller's */
+        bzna_formats_file_leave(&file);
+    }
+    return err->status != BZNA_OK ? bzna_formats_data_prefix(err, path) : BZNA_OK;
 }
 
 /* ---- Records one after the other in a file ----------------------------------------------------- */
@@ -562,33 +510,21 @@ void bzna_formats_records_close(void *user)
     free(r);
 }
 
-void *bzna_formats_records_make(bzna_provider *provider, size_t size, const data_file *file, const char *const *name,
-                                bzna_error *err)
-{
-    data_records *r = calloc(1, size);
-
-    if (!r) {
-        free(file->held);
-        bzna_formats_data_no_memory(err);
-        return NULL;
-    }
-    r->file = *file;
-    r->file.source.close = NULL;
-    provider->user = r;
-    provider->locate = records_locate;
-    provider->read = records_read;
-    provider->close = bzna_formats_records_close;
-    provider->file_count = file->is_file && !file->memory;
-    provider->files = provider->file_count ? name : NULL;
-    provider->size_bytes = file->size;
-    return r;
-}
-
-bzna_status bzna_formats_records_open(bzna_context *context, bzna_provider *provider, const data_file *file,
+bzna_status bzna_formats_records_open(bzna_context *context, bzna_provider *provider, data_file *file,
                                       const char *name, const bzna_dataset_config *dataset, bzna_dataset **out,
                                       bzna_error *err)
 {
+    data_records *const r = provider->user;
+
+    r->file = *file;
+    r->file.source.close = NULL;
+    file->held = NULL;
+    provider->locate = records_locate;
+    provider->read = records_read;
+    provider->file_count = file->is_file && !file->memory;
+    provider->files = provider->file_count ? &name : NULL;
+    provider->size_bytes = file->size;
     if (bzna_formats_data_open(context, provider, NULL, name, dataset, out, err) == BZNA_OK)
-        ((data_records *)provider->user)->file.source.close = file->source.close;
+        r->file.source.close = file->source.close;
     return err->status;
 }

@@ -109,10 +109,15 @@ uint64_t bzna_formats_data_hash(uint64_t hash, const void *bytes, size_t size);
 
 enum { DATA_NONE, DATA_FILE, DATA_FOLDER, DATA_OTHER };
 
-/* What is at a path, links followed: one of the above. modified: receives when it was changed last, in seconds. size:
- * receives the bytes of a file. Either may be NULL, and is 0 if it is not known. */
-int bzna_formats_data_look(const char *path, int64_t *modified, uint64_t *size);
-static inline int bzna_formats_data_kind(const char *path) { return bzna_formats_data_look(path, NULL, NULL); }
+/* What is at a path, links followed. */
+typedef struct data_look {
+    int      kind;                    /* one of the above */
+    int64_t  modified;                /* when it was changed last, in seconds */
+    uint64_t size;                    /* bytes of a file */
+} data_look;
+
+data_look bzna_formats_data_look(const char *path);
+static inline int bzna_formats_data_kind(const char *path) { return bzna_formats_data_look(path).kind; }
 
 /* Reads a whole file into memory, to be freed. Errors name the file. */
 bzna_status bzna_formats_data_read(const char *path, data_span *text, bzna_error *err);
@@ -184,11 +189,11 @@ typedef struct data_file {
     const uint8_t *memory;            /* all of them; NULL: they are read */
     bzna_source    source;            /* of the caller's, with a read_at; all zeros: it has none */
     int            is_file;           /* 1: of a path. The library reads it once the data set is open */
-    int            handle;            /* of such a file, until it is left */
-    void          *held;              /* memory, if it is ours */
+    FILE          *stream;            /* of such a file, until it is left */
+    void          *held;              /* memory, if it is ours; whoever takes it sets it to NULL */
 } data_file;
 
-/* Opens a file, to be left before the data set is used: a process has few descriptors. */
+/* Opens a file, to be left before the data set is used: a process has few descriptors. Leaving frees what is held. */
 bzna_status bzna_formats_file_open(data_file *file, const char *path, bzna_error *err);
 void bzna_formats_file_leave(const data_file *file);
 
@@ -199,7 +204,7 @@ bzna_status bzna_formats_file_take(data_file *file, const bzna_source *source, b
 bzna_status bzna_formats_file_read(const data_file *file, uint64_t offset, void *dst, uint64_t size, bzna_error *err);
 
 /* Reads the whole file into memory. Without success, it stays as it was. */
-void bzna_formats_file_hold(data_file *file);
+bzna_status bzna_formats_file_hold(data_file *file, bzna_error *err);
 
 /* ---- Records one after the other in a file ----------------------------------------------------- */
 
@@ -214,13 +219,9 @@ typedef struct data_records {
 /* Frees the struct, as a provider's close. */
 void bzna_formats_records_close(void *user);
 
-/* Makes a provider's user of `size` bytes, which begins with a data_records and takes the file, but for its source; and
- * fills in what the provider has by that. NULL: no memory; then memory that the file held is freed. */
-void *bzna_formats_records_make(bzna_provider *provider, size_t size, const data_file *file, const char *const *name,
-                                bzna_error *err);
-
-/* Opens such a provider, as bzna_formats_data_open does. With success, the source of `file` belongs to the data set. */
-bzna_status bzna_formats_records_open(bzna_context *context, bzna_provider *provider, const data_file *file,
+/* Opens a provider whose user begins with a data_records, as bzna_formats_data_open does. It gets the file, and fills in
+ * what the provider has by that. With success, the source of the file belongs to the data set. */
+bzna_status bzna_formats_records_open(bzna_context *context, bzna_provider *provider, data_file *file,
                                       const char *name, const bzna_dataset_config *dataset, bzna_dataset **out,
                                       bzna_error *err);
 

@@ -42,16 +42,16 @@ static bzna_status take_config(settings *own, const bzna_formats_config *config,
 /* ---- One file ------------------------------------------------------------------------------- */
 
 /* Opens a picture of this folder's codecs as a data set of one sample. */
-static bzna_status open_picture(bzna_context *context, const data_file *file, const char *name,
+static bzna_status open_picture(bzna_context *context, data_file *file, const char *name,
                                 const bzna_formats_config *c, bzna_dataset **out, bzna_error *err)
 {
     const bzna_provider_field field = { .name = "image", .kind = BZNA_FIELD_IMAGE, .located = (uint32_t)file->is_file };
-    bzna_provider provider = { .struct_size = sizeof provider, .count = 1, .fields = &field, .field_count = 1,
-                               .kind = "provider" };
-    data_records *r = bzna_formats_records_make(&provider, sizeof *r, file, &name, err);
+    data_records *r = calloc(1, sizeof *r);
+    bzna_provider provider = { .struct_size = sizeof provider, .user = r, .count = 1, .fields = &field,
+                               .field_count = 1, .close = bzna_formats_records_close, .kind = "provider" };
 
     if (!r)
-        return err->status;
+        return bzna_formats_data_no_memory(err);
     r->stride = file->size;
     return bzna_formats_records_open(context, &provider, file, name, c->dataset, out, err);
 }
@@ -100,6 +100,7 @@ static bzna_status open_file(bzna_context *context, data_file *file, const char 
 static bzna_status open_one(bzna_context *context, const char *path, bzna_formats_config *c, bzna_dataset **out,
                             bzna_error *err)
 {
+    bzna_error ignored;
     data_file file;
 
     if (c->pairs)
@@ -113,8 +114,8 @@ static bzna_status open_one(bzna_context *context, const char *path, bzna_format
         return open_file(context, NULL, path, NULL, c, out, err);
     }
     if (c->records && file.size <= c->hold_bytes) {
-        bzna_formats_file_hold(&file);
-        c->hold_bytes -= file.held ? file.size : 0;
+        if (bzna_formats_file_hold(&file, &ignored) == BZNA_OK)
+            c->hold_bytes -= file.size;
     }
     open_file(context, &file, path, NULL, c, out, err);
     bzna_formats_file_leave(&file);

@@ -174,14 +174,14 @@ static bzna_status open_index(recordio *own, const char *name, const bzna_datase
     const size_t length = own->records.file.is_file ? strlen(name) : 0;
     char path[DATA_PATH_BYTES] = "dataset_config.index";
     data_span text = { config->index, (size_t)config->index_bytes };
-    int64_t written, modified;
+    data_look idx;
 
     if (!config->index) {
         if (length < 5 || length >= sizeof path || strcmp(name + length - 4, ".rec"))
             return BZNA_OK;
         snprintf(path, sizeof path, "%.*s.idx", (int)length - 4, name);
-        bzna_formats_data_look(name, &modified, NULL);
-        if (bzna_formats_data_look(path, &written, NULL) == DATA_NONE || written < modified)
+        idx = bzna_formats_data_look(path);
+        if (idx.kind == DATA_NONE || idx.modified < bzna_formats_data_look(name).modified)
             return BZNA_OK;
         if (bzna_formats_data_read(path, &text, err) != BZNA_OK)
             return err->status;
@@ -406,14 +406,15 @@ bzna_status bzna_formats_open_recordio(bzna_context *context, data_file *file, c
         { .name = "id", .kind = BZNA_FIELD_INTEGER },  { .name = "target", .kind = BZNA_FIELD_INTEGER },
         { .name = "name", .kind = BZNA_FIELD_TEXT },   { .name = "record", .kind = BZNA_FIELD_BYTES },
     };
-    bzna_provider provider = { .struct_size = sizeof provider, .fields = fields, .field_count = RECORDIO_FIELDS,
-                               .unpack = recordio_unpack, .kind = "RecordIO" };
+    recordio *own = calloc(1, sizeof *own);
+    bzna_provider provider = { .struct_size = sizeof provider, .user = own, .fields = fields,
+                               .field_count = RECORDIO_FIELDS, .unpack = recordio_unpack, .close = recordio_close,
+                               .kind = "RecordIO" };
     bzna_dataset_config dataset = *config->dataset;
-    recordio *own = bzna_formats_records_make(&provider, sizeof *own, file, &name, err);
 
     if (!own)
-        return err->status;
-    provider.close = recordio_close;
+        return bzna_formats_data_no_memory(err);
+    own->records.file = *file;
     if ((!config->list || bzna_formats_list_open(&own->list, config->list, 1, err) == BZNA_OK) &&
         find_records(own, name, &dataset, err) == BZNA_OK) {
         provider.count = own->count;

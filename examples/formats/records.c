@@ -181,14 +181,15 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
 {
     bzna_provider_field fields[] = { { .name = "data", .kind = BZNA_FIELD_VECTOR },
                                      { .name = "target", .kind = BZNA_FIELD_INTEGER } };
-    bzna_provider provider = { .struct_size = sizeof provider, .fields = fields, .unpack = records_unpack,
-                               .kind = "records" };
-    records *own = bzna_formats_records_make(&provider, sizeof *own, file, &name, err);
+    records *own = calloc(1, sizeof *own);
+    bzna_provider provider = { .struct_size = sizeof provider, .user = own, .fields = fields, .unpack = records_unpack,
+                               .close = bzna_formats_records_close, .kind = "records" };
     const bzna_records *r;
 
     if (!own)
-        return err->status;
+        return bzna_formats_data_no_memory(err);
     r = &own->r;
+    own->records.file = *file;
     if (bzna_formats_data_copy(&own->r, sizeof own->r, config->records, "formats_config.records", err) == BZNA_OK &&
         records_check(own, err) == BZNA_OK && records_count(own, err) == BZNA_OK) {
         own->records.begin = r->header_bytes;
