@@ -20,9 +20,9 @@
 
 #define MAX_BYTES   ((1u << 29) - 1)  /* of a part, and of a record: its length has 29 bits */
 #define HEAD_BYTES  24u               /* of a record with a picture, before labels that follow it */
-#define SCAN_BYTES  4096u             /* that a scan reads at once */
 
-enum { WHOLE, FIRST, MIDDLE, LAST };  /* which of its record's parts a part is */
+/* Which of its record's parts a part is: those below MIDDLE begin a record. */
+enum { WHOLE, FIRST, MIDDLE, LAST };
 
 enum { RECORDIO_IMAGE, RECORDIO_LABEL, RECORDIO_ID, RECORDIO_TARGET, RECORDIO_NAME, RECORDIO_RECORD, RECORDIO_FIELDS };
 
@@ -40,24 +40,35 @@ typedef struct part {
     uint64_t next;                    /* bytes from its header to that of the next part */
 } part;
 
-/* Reads the header of a part. Returns 0 if there is none, else 1. */
-static int part_of(const uint8_t header[8], part *out)
+/* Reads the header of the part at `at`, of the file, or of a record in memory. */
+static bzna_status read_part(const data_file *file, uint64_t at, part *p, bzna_error *err)
 {
-    const uint32_t word = bzna_formats_data_le32(header + 4);
+    uint8_t header[8];
+    uint32_t word;
 
-    out->which = word >> 29;
-    out->length = word & MAX_BYTES;
-    out->next = 8 + ((out->length + 3) & ~(uint64_t)3);
-    return bzna_formats_data_le32(header) == DATA_RECORDIO;
+    if (bzna_formats_file_read(file, at, header, sizeof header, err) != BZNA_OK) {
+        err->byte_offset = at;
+        return err->status;
+    }
+    if (!bzna_formats_is_recordio(header, sizeof header))
+        return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "no magic number at byte %llu", (data_llu)at);
+    word = bzna_formats_data_le32(header + 4);
+    p->which = word >> 29;
+    p->length = word & MAX_BYTES;
+    p->next = 8 + ((p->length + 3) & ~(uint64_t)3);
+    return BZNA_OK;
+}
+
+/* Does that, and fails unless all bytes of the part are there. */
+static bzna_status read_whole_part(const data_file *file, uint64_t at, part *p, bzna_error *err)
+{
+    if (read_part(file, at, p, err) == BZNA_OK && p->length > file->size - at - 8)
+        DATA_FAIL_AT(err, BZNA_E_TRUNCATED, at, "the part at byte %llu has %llu bytes, more than are left",
+                     (data_llu)at, (data_llu)p->length);
+    return err->status;
 }
 
 /* ---- The scan ------------------------------------------------------------------------------- */
-
-static bzna_status fail_scan(uint64_t at, bzna_status status, const char *what, bzna_error *err)
-{
-    return DATA_FAIL_AT(err, status, at, "at byte %llu: %s: without an .idx, records can't be found from there on",
-                        (data_llu)at, what);
-}
 
 static bzna_status add_offset(recordio *own, uint64_t at, bzna_error *err)
 {
@@ -75,23 +86,11 @@ static bzna_status add_offset(recordio *own, uint64_t at, bzna_error *err)
 static bzna_status scan(recordio *own, bzna_error *err)
 {
     const data_file *const file = &own->records.file;
-    uint8_t bytes[SCAN_BYTES];
-    uint64_t begin = 0, end = 0;      /* of what was read */
     part p;
 
     for (uint64_t at = 0, in_parts = 0, goes_on; at < file->size; at += p.next) {
-        if (file->size - at < 8)
-            return fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the header", err);
-        if (at + 8 > end) {
-            begin = at;
-            end = file->size - at < sizeof bytes ? file->size : at + sizeof bytes;
-            if (bzna_formats_file_read(file, begin, bytes, end - begin, err) != BZNA_OK)
-                return err->status;
-        }
-        if (!part_of(bytes + (at - begin), &p))
-            return fail_scan(at, BZNA_E_FORMAT, "no record begins here", err);
-        if (p.length > file->size - at - 8)
-            return fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the record", err);
+        if (read_whole_part(file, at, &p, err) != BZNA_OK)
+            return bzna_formats_data_prefix(err, "without an .idx, records can't be found from there on");
 
         /* a part that does not continue the record before begins one, even if it is of the wrong kind for that: then
          * the record alone fails when it is read */
@@ -105,17 +104,6 @@ static bzna_status scan(recordio *own, bzna_error *err)
 
 /* ---- The index beside the file -------------------------------------------------------------- */
 
-/* Fails because of the index. at: offset in the .rec or in the index. line: of the index, or 0. */
-static bzna_status fail_index(uint64_t at, const char *what, uint64_t line, bzna_error *err)
-{
-    char place[40] = "";
-
-    if (line)
-        snprintf(place, sizeof place, "line %llu: ", (data_llu)line);
-    return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "at byte %llu: %s%s: it does not fit the .rec file; remove it, or "
-                        "write it again (bzna index)", (data_llu)at, place, what);
-}
-
 static int by_offset(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -127,71 +115,69 @@ static int by_offset(const void *a, const void *b)
 static bzna_status parse_index(recordio *own, data_span text, bzna_error *err)
 {
     const uint64_t file_bytes = own->records.file.size;
-    uint64_t *offsets, number = 0, offset;
-    data_span rest = text, last;
+    uint64_t *offsets, number = 1, offset;
+    data_span rest = text, line, last;
 
-    while (rest.size) {
+    for (; rest.size; number++) {
         const uint64_t at = (uint64_t)(rest.data - text.data);
-        data_span line = bzna_formats_data_line(&rest);
 
-        number++;
+        line = bzna_formats_data_line(&rest);
         if (!bzna_formats_data_trim(line).size)
             continue;
         if (!bzna_formats_data_take_last(&line, '\t', &last) ||
-            !bzna_formats_data_integer(bzna_formats_data_trim(last), &offset))
-            return fail_index(at, "no key, tab and offset", number, err);
-        if (offset % 4 || offset >= file_bytes || file_bytes - offset < 8)
-            return fail_index(offset, "no record can begin at its offset", number, err);
+            !bzna_formats_data_integer(bzna_formats_data_trim(last), &offset) ||
+            offset % 4 || offset >= file_bytes || file_bytes - offset < 8)
+            return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "line %llu at byte %llu: no key, tab and offset of a record",
+                                (data_llu)number, (data_llu)at);
         if (add_offset(own, offset, err) != BZNA_OK)
             return err->status;
     }
 
     if (!own->count)
-        return fail_index(0, "it is empty", 0, err);
+        return DATA_FAIL_AT(err, BZNA_E_FORMAT, 0, "it is empty");
     offsets = own->records.offsets;
     qsort(offsets, (size_t)own->count, sizeof *offsets, by_offset);
     for (uint64_t i = 1; i < own->count; i++)
         if (offsets[i] == offsets[i - 1])
-            return fail_index(offsets[i], "two lines have the same offset", 0, err);
+            return DATA_FAIL_AT(err, BZNA_E_FORMAT, offsets[i], "two lines have the offset %llu", (data_llu)offsets[i]);
     return BZNA_OK;
 }
 
-/* Checks that a record begins there: an index of another file hardly fits the first and the last one. */
-static bzna_status check_record(const recordio *own, uint64_t offset, bzna_error *err)
+/* Takes an index, and checks that records begin where the first and the last one should: those of another file hardly
+ * do. */
+static bzna_status take_index(recordio *own, data_span text, const char *name, bzna_error *err)
 {
-    uint8_t header[8];
+    const data_file *const file = &own->records.file;
     part p;
 
-    if (bzna_formats_file_read(&own->records.file, offset, header, sizeof header, err) != BZNA_OK)
-        return err->status;
-    return part_of(header, &p) ? BZNA_OK : fail_index(offset, "no record begins at this offset", 0, err);
+    if (parse_index(own, text, err) != BZNA_OK || read_part(file, own->records.offsets[0], &p, err) != BZNA_OK ||
+        read_part(file, own->records.offsets[own->count - 1], &p, err) != BZNA_OK) {
+        bzna_formats_data_prefix(err, "it does not fit the .rec file; remove it, or write it again (bzna index)");
+        bzna_formats_data_prefix(err, name);
+    }
+    return err->status;
 }
 
-/* Reads NAME.idx beside NAME.rec, or takes the index of the config. Finds nothing if there is none, or only one that is
- * older than the file. */
+/* Takes the index of the config, or NAME.idx beside NAME.rec, unless that is older than the file. */
 static bzna_status open_index(recordio *own, const char *name, const bzna_dataset_config *config, bzna_error *err)
 {
-    const size_t length = own->records.file.is_file ? strlen(name) : 0;
-    char path[DATA_PATH_BYTES] = "dataset_config.index";
+    const char *const end = own->records.file.is_file ? strrchr(name, '.') : NULL;
     data_span text = { config->index, (size_t)config->index_bytes };
+    char path[DATA_PATH_BYTES];
     data_look idx;
 
-    if (!config->index) {
-        if (length < 5 || length >= sizeof path || strcmp(name + length - 4, ".rec"))
-            return BZNA_OK;
-        snprintf(path, sizeof path, "%.*s.idx", (int)length - 4, name);
-        idx = bzna_formats_data_look(path);
-        if (idx.kind == DATA_NONE || idx.modified < bzna_formats_data_look(name).modified)
-            return BZNA_OK;
-        if (bzna_formats_data_read(path, &text, err) != BZNA_OK)
-            return err->status;
-    }
-
-    if (parse_index(own, text, err) != BZNA_OK || check_record(own, own->records.offsets[0], err) != BZNA_OK ||
-        check_record(own, own->records.offsets[own->count - 1], err) != BZNA_OK)
-        bzna_formats_data_prefix(err, path);
-    if (!config->index)
+    if (config->index)
+        return take_index(own, text, "dataset_config.index", err);
+    if (!end || strcmp(end, ".rec"))
+        return BZNA_OK;
+    snprintf(path, sizeof path, "%.*s.idx", (int)(end - name), name);
+    idx = bzna_formats_data_look(path);
+    if (idx.kind == DATA_NONE || idx.modified < bzna_formats_data_look(name).modified)
+        return BZNA_OK;
+    if (bzna_formats_data_read(path, &text, err) == BZNA_OK) {
+        take_index(own, text, path, err);
         free((char *)(uintptr_t)text.data);
+    }
     return err->status;
 }
 
@@ -207,175 +193,126 @@ static bzna_status find_records(recordio *own, const char *name, const bzna_data
 
 /* ---- Records -------------------------------------------------------------------------------- */
 
-/* A record that is looked at. */
-typedef struct look {
-    const recordio *own;
-    uint64_t        at;               /* offset of the record in the file */
-    uint8_t        *bytes;
-    uint64_t        size;             /* of bytes */
-    bzna_error     *err;
-} look;
-
-/* Fails because of a record. at: offset in it. number: a value that belongs to `what`. */
-static bzna_status fail_record(const look *l, uint64_t at, bzna_status status, const char *what, uint64_t number)
+/* Joins the parts of a record in place, and gives its bytes, which begin after the header. The joined record is
+ * shorter: of the header of each part but the first, only the magic number stays, which the writer took out there. */
+static bzna_status join_parts(uint8_t *bytes, uint64_t size, uint64_t *joined, bzna_error *err)
 {
-    const uint64_t place = l->at + at;
-
-    return DATA_FAIL_AT(l->err, status, place, "at byte %llu: the record at byte %llu: %s (%llu)", (data_llu)place,
-                        (data_llu)l->at, what, (data_llu)number);
-}
-
-/* Reads and checks the header of the part at `at` in a record. */
-static bzna_status part_at(const look *l, uint64_t at, part *p)
-{
-    if (at > l->size || l->size - at < 8)
-        return fail_record(l, at < l->size ? at : l->size, BZNA_E_TRUNCATED, "its last part is missing", l->size);
-    if (!part_of(l->bytes + at, p))
-        return fail_record(l, at, BZNA_E_FORMAT, "no magic number", bzna_formats_data_le32(l->bytes + at));
-    if (p->length > l->size - at - 8)
-        return fail_record(l, at, BZNA_E_TRUNCATED, "a part of more bytes than are left", p->length);
-    if (at ? p->which != MIDDLE && p->which != LAST : p->which > FIRST)
-        return fail_record(l, at, BZNA_E_FORMAT, "a part out of order, cflag", p->which);
-    return BZNA_OK;
-}
-
-static void put_le32(uint8_t *p, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (uint8_t)(value >> 8 * i);
-}
-
-/* Joins a record in parts into one part, in place. The joined record is shorter, since the header of each part but the
- * first is replaced by the magic number that the writer took out there. */
-static bzna_status join_parts(const look *l)
-{
+    const data_file record = { .memory = bytes, .size = size };
     uint64_t at = 0, end = 8;
     part p = { 0, 0, 0 };
 
     do {
-        bzna_status status = part_at(l, at, &p);
-        if (status != BZNA_OK || p.which == WHOLE)
-            return status;
+        if (read_whole_part(&record, at, &p, err) != BZNA_OK)
+            return err->status;
+        if (at ? p.which != MIDDLE && p.which != LAST : p.which > FIRST)
+            return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "a part out of order, cflag (%u)", p.which);
         if (at) {
-            put_le32(l->bytes + end, DATA_RECORDIO);
+            memmove(bytes + end, bytes + at, 4);
             end += 4;
         }
-        memmove(l->bytes + end, l->bytes + at + 8, (size_t)p.length);
+        memmove(bytes + end, bytes + at + 8, (size_t)p.length);
         end += p.length;
         at += p.next;
-    } while (p.which != LAST);
+    } while (p.which == FIRST || p.which == MIDDLE);
 
-    if (end - 8 > MAX_BYTES)
-        return fail_record(l, 0, BZNA_E_LIMIT, "too long for a record", end - 8);
-    put_le32(l->bytes + 4, (uint32_t)(end - 8));
+    *joined = end - 8;
+    if (*joined > MAX_BYTES)
+        return DATA_FAIL_AT(err, BZNA_E_LIMIT, 0, "too long for a record (%llu)", (data_llu)*joined);
+    for (int i = 0; i < 4; i++)                             /* it is one whole part, if it is unpacked again */
+        bytes[4 + i] = (uint8_t)(*joined >> 8 * i);
     return BZNA_OK;
 }
 
-/* The parts of a record with a picture. */
+/* The header of a record with a picture. */
 typedef struct entry {
     uint64_t       id;                /* of the record, by which the list is searched */
     uint64_t       label_count;
     const uint8_t *labels;            /* in the record, unless the list has them */
     const data_list_row *row;         /* of the list; NULL if there is no list */
-    uint64_t       picture_at;        /* offset in the record */
-    uint64_t       picture_size;
+    uint64_t       bytes;             /* from the record's first byte to the picture */
 } entry;
 
-/* Reads the header of a joined record, of which `size` bytes follow that of its part. If there is a list, it must have
- * a line for the record's id, and has the labels. */
-static bzna_status read_head(const look *l, uint64_t size, entry *e)
+/* Reads the header of a joined record. If there is a list, it must have a line for the record's id, and has the
+ * labels. */
+static bzna_status read_head(const recordio *own, const uint8_t *head, uint64_t size, entry *e, bzna_error *err)
 {
-    const uint8_t *const head = l->bytes + 8;
-    uint64_t flag;
+    const uint64_t flag = size < HEAD_BYTES ? 0 : bzna_formats_data_le32(head);
 
-    if (size < HEAD_BYTES)
-        return fail_record(l, 8, BZNA_E_FORMAT, "too short for a picture and its label", size);
-    flag = bzna_formats_data_le32(head);
-    if (flag * 4 > size - HEAD_BYTES)
-        return fail_record(l, 8, BZNA_E_FORMAT, "more labels than it has room for", flag);
-
+    e->bytes = HEAD_BYTES + flag * 4;
+    if (size < e->bytes)
+        return DATA_FAIL_AT(err, BZNA_E_FORMAT, 8, "%llu bytes are too few for a picture and its labels (%llu)",
+                            (data_llu)size, (data_llu)flag);
     e->id = bzna_formats_data_le64(head + 8);
     e->label_count = flag ? flag : 1;
     e->labels = head + (flag ? HEAD_BYTES : 4);
-    e->picture_at = 8 + HEAD_BYTES + flag * 4;
-    e->picture_size = size - HEAD_BYTES - flag * 4;
-    if (!l->own->list.count)
-        return BZNA_OK;
-    if (!(e->row = bzna_formats_list_find(&l->own->list, e->id)))
-        return fail_record(l, 16, BZNA_E_MISMATCH, "formats_config.list has no line with its id", e->id);
-    e->label_count = e->row->label_count;
-    return BZNA_OK;
-}
-
-/* Writes the labels, if they fit. */
-static bzna_status put_labels(const look *l, const entry *e, void *buffer, uint64_t capacity, bzna_place *place)
-{
-    if (e->row && bzna_formats_list_check(&l->own->list, e->row, l->err) != BZNA_OK)
-        return l->err->status;
-    place->size = e->label_count * sizeof(float);
-    for (uint64_t i = 0; i < e->label_count && place->size <= capacity; i++) {
-        const float label = e->row ? l->own->list.reals[e->row->first_label + i] :
-                            bzna_formats_data_le_float(e->labels + 4 * i);
-        memcpy((uint8_t *)buffer + i * sizeof label, &label, sizeof label);
-    }
+    if (own->list.count && !(e->row = bzna_formats_list_find(&own->list, e->id)))
+        return DATA_FAIL_AT(err, BZNA_E_MISMATCH, 16, "formats_config.list has no line with its id (%llu)",
+                            (data_llu)e->id);
     return BZNA_OK;
 }
 
 /* Gives a record's target: its only label, if that is a whole number, else BZNA_TARGET_NONE. */
-static int64_t target_of(const look *l, const entry *e)
+static int64_t target_of(const recordio *own, const entry *e)
 {
     float label;
 
     if (e->row)
-        return bzna_formats_list_target(&l->own->list, e->row);
-    if (e->label_count != 1)
-        return BZNA_TARGET_NONE;
-    label = bzna_formats_data_le_float(e->labels);
-    if (!(label >= -9223372036854775808.0f && label < 9223372036854775808.0f) || truncf(label) != label)
+        return bzna_formats_list_target(&own->list, e->row);
+    bzna_formats_data_floats(e->labels, 1, &label);
+    if (e->label_count != 1 || !(label >= -0x1p63f && label < 0x1p63f) || truncf(label) != label)
         return BZNA_TARGET_NONE;
     return (int64_t)label;
+}
+
+/* Gives the labels: those in memory as they are, those in the record if they fit. */
+static bzna_status put_labels(const recordio *own, const entry *e, void *buffer, uint64_t capacity, bzna_place *place,
+                              bzna_error *err)
+{
+    if (e->row) {
+        place->data = &own->list.reals[e->row->first_label];
+        place->size = e->row->label_count * sizeof(float);
+        return bzna_formats_list_check(&own->list, e->row, err);
+    }
+    place->size = e->label_count * sizeof(float);
+    if (place->size <= capacity)
+        bzna_formats_data_floats(e->labels, e->label_count, buffer);
+    return BZNA_OK;
 }
 
 static bzna_status recordio_unpack(void *user, uint64_t index, uint32_t field, void *record, uint64_t bytes,
                                    void *buffer, uint64_t capacity, bzna_place *place, bzna_error *err)
 {
     const recordio *const own = user;
-    const look l = { own, own->records.offsets[index], record, bytes, err };
-    entry e = { .id = 0 };
+    const uint8_t *const head = (const uint8_t *)record + 8;
+    char digits[24], where[48];
+    entry e = { .bytes = 0 };
     int64_t integer;
-    uint64_t size;
-    char digits[24];
 
-    if (join_parts(&l) != BZNA_OK)
-        return err->status;
-    size = bzna_formats_data_le32(l.bytes + 4) & MAX_BYTES;
-    place->data = l.bytes + 8;
-    place->size = size;
-    if (field == RECORDIO_RECORD)
-        return BZNA_OK;
-
-    place->data = NULL;
-    if (read_head(&l, size, &e) != BZNA_OK)
-        return err->status;
-    if (field == RECORDIO_LABEL)
-        return put_labels(&l, &e, buffer, capacity, place);
-    if (field == RECORDIO_IMAGE) {
-        place->offset = e.picture_at;
-        place->size = e.picture_size;
-        return BZNA_OK;
+    if (join_parts(record, bytes, &place->size, err) != BZNA_OK ||
+        (field != RECORDIO_RECORD && read_head(own, head, place->size, &e, err) != BZNA_OK)) {
+        snprintf(where, sizeof where, "the record at byte %llu", (data_llu)own->records.offsets[index]);
+        err->byte_offset += own->records.offsets[index];
+        return bzna_formats_data_prefix(err, where);
     }
-    if (field == RECORDIO_NAME && e.row) {                           /* the path of the list, or else the id */
+    if (field == RECORDIO_LABEL)
+        return put_labels(own, &e, buffer, capacity, place, err);
+
+    if (field == RECORDIO_IMAGE || field == RECORDIO_RECORD) {
+        place->offset = 8 + e.bytes;                        /* of a picture */
+        place->data = field == RECORDIO_IMAGE ? NULL : head;
+        place->size -= e.bytes;
+    } else if (field == RECORDIO_NAME && e.row) {           /* the path of the list, or else the id */
         place->data = e.row->path;
         place->size = e.row->path_size;
-        return BZNA_OK;
+    } else {
+        integer = field == RECORDIO_TARGET ? target_of(own, &e) : (int64_t)e.id;
+        snprintf(digits, sizeof digits, "%llu", (data_llu)e.id);
+        place->size = field == RECORDIO_NAME ? strlen(digits) : sizeof integer;
+        if (place->size <= capacity)
+            memcpy(buffer, field == RECORDIO_NAME ? (const void *)digits : &integer, (size_t)place->size);
+        return field == RECORDIO_TARGET && integer == BZNA_TARGET_NONE ? BZNA_E_NOT_FOUND : BZNA_OK;
     }
-
-    integer = field == RECORDIO_TARGET ? target_of(&l, &e) : (int64_t)e.id;
-    snprintf(digits, sizeof digits, "%llu", (data_llu)e.id);
-    place->size = field == RECORDIO_NAME ? strlen(digits) : sizeof integer;
-    if (place->size <= capacity)
-        memcpy(buffer, field == RECORDIO_NAME ? (const void *)digits : &integer, (size_t)place->size);
-    return field == RECORDIO_TARGET && integer == BZNA_TARGET_NONE ? BZNA_E_NOT_FOUND : BZNA_OK;
+    return BZNA_OK;
 }
 
 /* ---- The provider --------------------------------------------------------------------------- */

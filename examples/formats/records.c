@@ -123,20 +123,18 @@ static int64_t integer_of(const uint8_t *p, uint32_t type)
  * bit. */
 static void put_numbers(const uint8_t *from, uint64_t count, uint32_t type, double scale, double bias, uint8_t *to)
 {
-    const uint16_t one = 1;
-    const int is_same = type == BZNA_RECORD_FLOAT32 && scale == 1 && bias == 0;
+    const int is_real = type == BZNA_RECORD_FLOAT32;
 
-    if (is_same && *(const uint8_t *)&one) {                /* this machine's numbers are little-endian, too */
-        memcpy(to, from, (size_t)count * sizeof(float));
-        return;
-    }
-    for (uint64_t i = 0; i < count; i++, from += type_bytes(type), to += sizeof(float)) {
-        float number = type == BZNA_RECORD_FLOAT32 ? bzna_formats_data_le_float(from) : 0;
-        if (!is_same)
-            number = (float)((type == BZNA_RECORD_FLOAT32 ? (double)number : (double)integer_of(from, type)) * scale +
-                             bias);
-        memcpy(to, &number, sizeof number);
-    }
+    if (is_real && scale == 1 && bias == 0)
+        bzna_formats_data_floats(from, count, to);
+    else
+        for (uint64_t i = 0; i < count; i++, from += type_bytes(type), to += sizeof(float)) {
+            float number = 0;
+            if (is_real)
+                bzna_formats_data_floats(from, 1, &number);
+            number = (float)((is_real ? (double)number : (double)integer_of(from, type)) * scale + bias);
+            memcpy(to, &number, sizeof number);
+        }
 }
 
 /* Gives all but pictures, which lie at the same place of each record. */
