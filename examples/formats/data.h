@@ -219,8 +219,8 @@ typedef struct data_records {
 /* Frees the struct, as a provider's close. */
 void bzna_formats_records_close(void *user);
 
-/* Opens a provider whose user begins with a data_records, as bzna_formats_data_open does. It gets the file, and fills in
- * what the provider has by that. With success, the source of the file belongs to the data set. */
+/* Opens a provider whose user begins with a data_records, as bzna_formats_data_open does. It gets the file, and what
+ * the provider has by that. With success, the source of the file belongs to the data set. */
 bzna_status bzna_formats_records_open(bzna_context *context, bzna_provider *provider, data_file *file,
                                       const char *name, const bzna_dataset_config *dataset, bzna_dataset **out,
                                       bzna_error *err);

@@ -444,7 +444,7 @@ BZNA_FORMATS_API void bzna_formats_rule_init(bzna_rule *rule, size_t struct_size
  *     dataset   the data set of the loader
  *     given     the rules, in order: count of them; copied, with their texts
  *     count     1..16
- *     config    of the loader: fields.bytes gets more names, which follow those that it has; made, made_count, make and
+ *     config    of the loader: fields.bytes gets more names, before those that it has; made, made_count, make and
  *               make_user are set. It points to memory of the rules from then on
  *     out       becomes the rules, to be closed with bzna_formats_rules_close after all loaders of this config
  * Statuses, whose messages name the rule: E_ARGUMENT; E_NOT_FOUND if a rule matches no field of the data set.

@@ -26,7 +26,6 @@ typedef struct records {
     bzna_records r;                   /* the caller's, checked; stride and scale are not 0 */
     uint64_t     numbers;             /* of a picture or vector */
     int          is_picture;          /* 1: the data are a picture; 0: a vector */
-    uint64_t     count;               /* of the records */
 } records;
 
 /* ---- Settings ------------------------------------------------------------------------------- */
@@ -44,43 +43,34 @@ static bzna_status records_check(records *own, bzna_error *err)
     bzna_records *r = &own->r;
     const uint64_t pixels = (uint64_t)r->width * r->height, numbers = pixels * r->channels;
     const uint64_t data_bytes = numbers * type_bytes(r->data_type), label_bytes = type_bytes(r->label_type);
-    uint64_t bytes = r->data_offset + data_bytes;
+    const uint64_t data_end = r->data_offset + data_bytes, label_end = label_bytes ? r->label_offset + label_bytes : 0;
+    const uint64_t bytes = data_end > label_end ? data_end : label_end;
     const int is_picture = r->data_type == BZNA_RECORD_UINT8 && (r->channels == 1 || r->channels == 3);
     const struct {
         const char *member;
         uint64_t    value, least, most;
-        const char *why;
-    } ranges[] = {
-        { "data_type", r->data_type, 1, BZNA_RECORD_FLOAT32, "it must be 1 to 4" },
-        { "label_type", r->label_type, 0, BZNA_RECORD_FLOAT32, "it must be 0 to 4" },
-        { "layout", r->layout, 0, BZNA_LAYOUT_NHWC, "it must be 0 or 1" },
-        { "width", r->width, 1, UINT32_MAX, "a size is needed" },
-        { "height", r->height, 1, UINT32_MAX, "a size is needed" },
-        { "channels", r->channels, 1, UINT32_MAX, "1 or more are needed" },
-        { "layout", r->layout, 0, is_picture ? BZNA_LAYOUT_NHWC : 0, "it has no effect on vectors" },
-        { "label_offset", r->label_offset, 0, r->label_type ? UINT64_MAX : 0, "it has no effect without label_type" },
-        { "channels", r->channels, 0, UINT64_MAX / 16 / (pixels ? pixels : 1), "too many for this width and height" },
-        { "data_offset", r->data_offset, 0, INT64_MAX - data_bytes, "no file has data there" },
-        { "label_offset", r->label_offset, 0, INT64_MAX - label_bytes, "no file has a label there" },
+    } ranges[] = {                    /* those below depend on those above */
+        { "data_type", r->data_type, 1, BZNA_RECORD_FLOAT32 },
+        { "label_type", r->label_type, 0, BZNA_RECORD_FLOAT32 },
+        { "layout", r->layout, 0, is_picture ? BZNA_LAYOUT_NHWC : 0 },
+        { "width", r->width, 1, UINT32_MAX },
+        { "height", r->height, 1, UINT32_MAX },
+        { "channels", r->channels, 1, UINT64_MAX / 16 / (pixels ? pixels : 1) },
+        { "data_offset", r->data_offset, 0, INT64_MAX - data_bytes },
+        { "label_offset", r->label_offset, 0, label_bytes ? INT64_MAX - label_bytes : 0 },
+        { "stride", r->stride ? r->stride : bytes, bytes, UINT64_MAX },
     };
 
     if (r->reserved0)
         return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.records.reserved0: a reserved word must be 0");
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
-            return DATA_MISUSE(err, "formats_config.records.%s: %llu; %s", ranges[i].member,
-                               (data_llu)ranges[i].value, ranges[i].why);
-    if (is_picture && (r->scale != 0 || r->bias != 0))
-        return DATA_MISUSE(err, "formats_config.records.scale, bias: they have no effect on pictures, "
-                           "which the loader normalizes");
-    if (!isfinite(r->scale) || !isfinite(r->bias))
-        return DATA_MISUSE(err, "formats_config.records.scale, bias: %g, %g; both must be finite",
-                           (double)r->scale, (double)r->bias);
-    if (label_bytes && bytes < r->label_offset + label_bytes)
-        bytes = r->label_offset + label_bytes;
-    if (r->stride && r->stride < bytes)
-        return DATA_MISUSE(err, "formats_config.records.stride: %llu; data and label need %llu bytes",
-                           (data_llu)r->stride, (data_llu)bytes);
+            return DATA_MISUSE(err, "formats_config.records.%s: %llu is not in %llu..%llu, given the other settings",
+                               ranges[i].member, (data_llu)ranges[i].value, (data_llu)ranges[i].least,
+                               (data_llu)ranges[i].most);
+    if (!isfinite(r->scale) || !isfinite(r->bias) || (is_picture && (r->scale != 0 || r->bias != 0)))
+        return DATA_MISUSE(err, "formats_config.records.scale, bias: %g, %g; both must be finite, and 0 for pictures, "
+                           "which the loader normalizes", (double)r->scale, (double)r->bias);
     r->stride = r->stride ? r->stride : bytes;
     r->scale = r->scale != 0 ? r->scale : 1;
     own->is_picture = is_picture;
@@ -89,24 +79,20 @@ static bzna_status records_check(records *own, bzna_error *err)
 }
 
 /* Counts the records. A file that does not consist of whole records most likely has records of another size. */
-static bzna_status records_count(records *own, bzna_error *err)
+static bzna_status records_count(const records *own, uint64_t *count, bzna_error *err)
 {
     const uint64_t header = own->r.header_bytes, size = own->records.file.size, stride = own->r.stride;
     const uint64_t tail = size > header ? (size - header) % stride : 0;
 
-    if (!size)
-        return DATA_FAIL_AT(err, BZNA_E_FORMAT, 0, "the file is empty");
-    if (size < header)
-        return DATA_FAIL_AT(err, BZNA_E_TRUNCATED, size, "the file has %llu bytes, fewer than the header of %llu "
-                            "(formats_config.records.header_bytes)", (data_llu)size, (data_llu)header);
-    if (size == header)
-        return DATA_FAIL_AT(err, BZNA_E_NO_SAMPLES, size, "nothing follows the header of %llu bytes "
-                            "(formats_config.records.header_bytes)", (data_llu)header);
+    if (size <= header)
+        return DATA_FAIL_AT(err, size < header ? BZNA_E_TRUNCATED : BZNA_E_NO_SAMPLES, size, "the file has %llu bytes, "
+                            "and no record after a header of %llu (formats_config.records.header_bytes)",
+                            (data_llu)size, (data_llu)header);
     if (tail)
         return DATA_FAIL_AT(err, BZNA_E_TRUNCATED, size - tail, "at byte %llu: %llu bytes are not a whole record of "
                             "%llu (formats_config.records: header_bytes, stride, sizes)", (data_llu)(size - tail),
                             (data_llu)tail, (data_llu)stride);
-    own->count = (size - header) / stride;
+    *count = (size - header) / stride;
     return BZNA_OK;
 }
 
@@ -119,20 +105,21 @@ static int64_t integer_of(const uint8_t *p, uint32_t type)
     return type == BZNA_RECORD_INT32 ? (int32_t)bzna_formats_data_le32(p) : (int64_t)bzna_formats_data_le64(p);
 }
 
-/* Writes `count` numbers of a type as float32. Those that are float32 and are not scaled stay as they are, bit by
- * bit. */
-static void put_numbers(const uint8_t *from, uint64_t count, uint32_t type, double scale, double bias, uint8_t *to)
+/* Writes the numbers of a vector as float32. Those that are float32 and are not scaled stay as they are, bit by bit. */
+static void put_vector(const records *own, const uint8_t *from, uint8_t *to)
 {
+    const uint32_t type = own->r.data_type;
     const int is_real = type == BZNA_RECORD_FLOAT32;
+    float number = 0;
 
-    if (is_real && scale == 1 && bias == 0)
-        bzna_formats_data_floats(from, count, to);
+    if (is_real && own->r.scale == 1 && own->r.bias == 0)
+        bzna_formats_data_floats(from, own->numbers, to);
     else
-        for (uint64_t i = 0; i < count; i++, from += type_bytes(type), to += sizeof(float)) {
-            float number = 0;
+        for (uint64_t i = 0; i < own->numbers; i++, from += type_bytes(type), to += sizeof number) {
             if (is_real)
                 bzna_formats_data_floats(from, 1, &number);
-            number = (float)((is_real ? (double)number : (double)integer_of(from, type)) * scale + bias);
+            number = (float)((is_real ? (double)number : (double)integer_of(from, type)) * (double)own->r.scale +
+                             (double)own->r.bias);
             memcpy(to, &number, sizeof number);
         }
 }
@@ -142,24 +129,22 @@ static bzna_status records_unpack(void *user, uint64_t index, uint32_t field, vo
                                   void *buffer, uint64_t capacity, bzna_place *place, bzna_error *err)
 {
     const records *const own = user;
-    const bzna_records *const r = &own->r;
-    const int is_label = field == RECORDS_LABEL;
-    const uint8_t *const value = (const uint8_t *)record + (is_label ? r->label_offset : r->data_offset);
+    const uint8_t *const data = (const uint8_t *)record + own->r.data_offset;
+    const uint8_t *const label = (const uint8_t *)record + own->r.label_offset;
+    const int is_target = field == RECORDS_LABEL && own->r.label_type != BZNA_RECORD_FLOAT32;
+    const int64_t target = is_target ? integer_of(label, own->r.label_type) : 0;
     (void)index, (void)bytes, (void)err;
 
-    if (is_label && r->label_type != BZNA_RECORD_FLOAT32) {
-        const int64_t target = integer_of(value, r->label_type);
-
-        place->size = sizeof target;
-        if (capacity >= sizeof target)
-            memcpy(buffer, &target, sizeof target);
-        return target == BZNA_TARGET_NONE ? BZNA_E_NOT_FOUND : BZNA_OK;
-    }
-    place->size = (is_label ? 1 : own->numbers) * sizeof(float);
-    if (place->size <= capacity)
-        put_numbers(value, place->size / sizeof(float), is_label ? r->label_type : r->data_type,
-                    is_label ? 1 : (double)r->scale, is_label ? 0 : (double)r->bias, buffer);
-    return BZNA_OK;
+    place->size = is_target ? sizeof target : (field == RECORDS_LABEL ? 1 : own->numbers) * sizeof(float);
+    if (place->size > capacity)
+        return BZNA_OK;
+    if (is_target)
+        memcpy(buffer, &target, sizeof target);
+    else if (field == RECORDS_LABEL)
+        bzna_formats_data_floats(label, 1, buffer);
+    else
+        put_vector(own, data, buffer);
+    return is_target && target == BZNA_TARGET_NONE ? BZNA_E_NOT_FOUND : BZNA_OK;
 }
 
 /* Tells files apart by their size and by how the caller describes their records. */
@@ -189,10 +174,9 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
     r = &own->r;
     own->records.file = *file;
     if (bzna_formats_data_copy(&own->r, sizeof own->r, config->records, "formats_config.records", err) == BZNA_OK &&
-        records_check(own, err) == BZNA_OK && records_count(own, err) == BZNA_OK) {
+        records_check(own, err) == BZNA_OK && records_count(own, &provider.count, err) == BZNA_OK) {
         own->records.begin = r->header_bytes;
         own->records.stride = r->stride;
-        provider.count = own->count;
         provider.field_count = r->label_type ? 2 : 1;
         provider.fingerprint = records_fingerprint(own);
         if (own->is_picture)

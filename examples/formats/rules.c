@@ -18,7 +18,7 @@ typedef struct rule {
     bzna_rule given;                  /* without the caller's texts */
     char      match[MATCH_BYTES];
     char      name[BZNA_NAME_MAX];
-    char      count[BZNA_NAME_MAX];   /* with ROWS, the name of the tensor with the counts */
+    char      count[BZNA_NAME_MAX + sizeof "_count"];       /* with ROWS, the name of the tensor with the counts */
     uint32_t  tensor;                 /* its number in the list of tensors; with ROWS, the next has the counts */
     uint64_t  bytes;                  /* of a sample in the tensor */
 } rule;
@@ -36,8 +36,7 @@ struct bzna_rules {
     uint32_t  made_count;
     value    *values;
     uint32_t  value_count;
-    uint32_t  first;                  /* names in fields.bytes before those of the rules: the caller's own */
-    char     *bytes;                  /* fields.bytes */
+    char     *bytes;                  /* fields.bytes: the names of the rules, and then the caller's own */
 };
 
 /* ---- Which fields --------------------------------------------------------------------------- */
@@ -62,13 +61,13 @@ static int matches(const rule *r, const char *name)
     return fits(name, r->match);
 }
 
-/* Returns 1 if a rule is the first one that matches a field. */
-static int owns(const bzna_rules *rules, const rule *r, const char *name)
+/* Returns the rule that a field belongs to, or NULL. */
+static const rule *owner_of(const bzna_rules *rules, const char *name)
 {
-    for (const rule *before = rules->rules; before < r; before++)
-        if (matches(before, name))
-            return 0;
-    return matches(r, name);
+    for (uint32_t i = 0; i < rules->count; i++)
+        if (matches(&rules->rules[i], name))
+            return &rules->rules[i];
+    return NULL;
 }
 
 /* ---- Opening -------------------------------------------------------------------------------- */
@@ -78,131 +77,95 @@ void bzna_formats_rule_init(bzna_rule *given, size_t struct_size)
     bzna_formats_data_init(given, struct_size);
 }
 
-/* Checks a rule by itself. The library checks dtype and shape. */
-static bzna_status check(const bzna_rule *r, bzna_error *err)
-{
-    const size_t match = r->field ? strlen(r->field) : 0, name = r->name ? strlen(r->name) : match;
-    const size_t most = BZNA_NAME_MAX - 1 - (r->kind == BZNA_RULE_ROWS ? strlen("_count") : 0);
-
-    if (r->struct_size != sizeof *r)
-        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: not set, or of another version");
-    for (size_t i = 0; i < sizeof r->reserved / sizeof *r->reserved; i++)
-        if (r->reserved[i])
-            return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "reserved[%u]: a reserved word must be 0", (unsigned)i);
-    if (match == 0 || match >= MATCH_BYTES)
-        return DATA_MISUSE(err, "field: must have 1 to %u bytes", MATCH_BYTES - 1);
-    if (name == 0 || name > most)
-        return DATA_MISUSE(err, "name: must have 1 to %u bytes", (unsigned)most);
-    if (!r->name && (r->field[0] == '.' || strpbrk(r->field, "*?")))
-        return DATA_MISUSE(err, "name: required, because \"%s\" is not a field's name", r->field);
-    if (strpbrk(r->name ? r->name : r->field, ",:="))
-        return DATA_MISUSE(err, "name: must have no comma, colon or equals sign");
-    if (r->kind > BZNA_RULE_ROWS)
-        return DATA_MISUSE(err, "kind: %u is not known", r->kind);
-    if (!r->call != (r->kind == BZNA_RULE_BYTES))
-        return DATA_MISUSE(err, "call: bytes are passed on without one, and tensors are made by one");
-    if (r->kind == BZNA_RULE_BYTES && (r->dtype || r->dimensions || r->shape[0]))
-        return DATA_MISUSE(err, "dtype, dimensions, shape: only of tensors");
-    if (r->dimensions > 4 || (r->kind == BZNA_RULE_ROWS && r->dimensions == 0))
-        return DATA_MISUSE(err, "dimensions: %u; at most 4, and with ROWS at least 1", r->dimensions);
-    return BZNA_OK;
-}
-
-/* Adds the tensors of the last rule, or finds those of one with its name. */
-static bzna_status add_tensors(bzna_rules *rules, rule *r, bzna_error *err)
-{
-    const uint32_t is_rows = r->given.kind == BZNA_RULE_ROWS;
-    bzna_made *made = &rules->made[rules->made_count];
-
-    for (const rule *twin = rules->rules; twin < r; twin++) {
-        if (strcmp(twin->name, r->name) != 0)
-            continue;
-        r->tensor = twin->tensor;
-        if (twin->given.kind != r->given.kind)
-            return DATA_MISUSE(err, "kind: differs from that of another rule with the name \"%s\"",
-                               r->name);
-        if (twin->given.dtype != r->given.dtype || twin->given.dimensions != r->given.dimensions ||
-            memcmp(twin->given.shape, r->given.shape, sizeof r->given.shape) != 0)
-            return DATA_MISUSE(err, "dtype, shape: differ from those of another rule with the name "
-                               "\"%s\"", r->name);
-        return BZNA_OK;
-    }
-    if (r->given.kind == BZNA_RULE_BYTES)
-        return BZNA_OK;
-
-    r->tensor = rules->made_count;
-    made[0] = (bzna_made){ .name = r->name, .dtype = r->given.dtype, .dimensions = r->given.dimensions,
-                           .zero = is_rows };
-    memcpy(made->shape, r->given.shape, sizeof made->shape);
-    rules->made_count++;
-    if (is_rows) {
-        memcpy(r->count, r->name, sizeof r->name);
-        memcpy(r->count + strlen(r->name), "_count", sizeof "_count");      /* for which `check` leaves room */
-        made[1] = (bzna_made){ .name = r->count, .dtype = BZNA_DTYPE_INT64, .zero = 1 };
-        rules->made_count++;
-    }
-    return BZNA_OK;
-}
-
-/* Copies a rule. */
+/* Copies a rule, and checks it. The library checks dtype, shape, and the names of tensors. */
 static bzna_status add(bzna_rules *rules, const bzna_rule *given, bzna_error *err)
 {
     rule *r = &rules->rules[rules->count];
+    const char *const field = given->field ? given->field : "", *const name = given->name ? given->name : field;
+    const int is_rows = given->kind == BZNA_RULE_ROWS, is_bytes = given->kind == BZNA_RULE_BYTES;
 
-    if (check(given, err) != BZNA_OK)
-        return err->status;
     r->given = *given;
     r->given.field = r->given.name = NULL;
-    snprintf(r->match, sizeof r->match, "%s", given->field);
-    snprintf(r->name, sizeof r->name, "%s", given->name ? given->name : given->field);
+    if (given->struct_size != sizeof *given)
+        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: not set, or of another version");
+    if (given->reserved[0] || given->reserved[1] || given->reserved[2] || given->reserved[3])
+        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "reserved: a reserved word must be 0");
+    if (!*field || snprintf(r->match, sizeof r->match, "%s", field) >= (int)sizeof r->match)
+        return DATA_MISUSE(err, "field: must have 1 to %u bytes", MATCH_BYTES - 1);
+    if (!*name || snprintf(r->name, sizeof r->name, "%s", name) >= (int)sizeof r->name || strpbrk(name, ",:=") ||
+        (!given->name && (*name == '.' || strpbrk(name, "*?"))))
+        return DATA_MISUSE(err, "name: required unless field is a name; 1 to %u bytes without comma, colon and equals "
+                           "sign", BZNA_NAME_MAX - 1);
+    if (given->kind > BZNA_RULE_ROWS)
+        return DATA_MISUSE(err, "kind: %u is not known", given->kind);
+    if (is_bytes ? given->call || given->dtype || given->dimensions || given->shape[0] : !given->call)
+        return DATA_MISUSE(err, "call, dtype, dimensions, shape: only of tensors, which are made by a call");
+    if (given->dimensions > 4 || (is_rows && !given->dimensions))
+        return DATA_MISUSE(err, "dimensions: %u; at most 4, and with ROWS at least 1", given->dimensions);
+
     r->bytes = given->dtype == BZNA_DTYPE_UINT8 ? 1 : given->dtype == BZNA_DTYPE_INT64 ? 8 : 4;
     for (uint32_t i = 0; i < given->dimensions; i++)
         r->bytes *= (uint64_t)given->shape[i];              /* the library refuses what does not fit */
-    return add_tensors(rules, r, err);
+
+    for (const rule *twin = rules->rules; twin < r; twin++)
+        if (!strcmp(twin->name, r->name)) {
+            r->tensor = twin->tensor;
+            if (twin->given.kind != given->kind || twin->given.dtype != given->dtype ||
+                twin->given.dimensions != given->dimensions ||
+                memcmp(twin->given.shape, given->shape, sizeof given->shape))
+                return DATA_MISUSE(err, "kind, dtype, shape: differ from those of another rule with the name \"%s\"",
+                                   r->name);
+            return BZNA_OK;
+        }
+    r->tensor = rules->made_count;
+    if (!is_bytes) {
+        bzna_made *const made = &rules->made[rules->made_count++];
+        *made = (bzna_made){ .name = r->name, .dtype = given->dtype, .dimensions = given->dimensions,
+                             .zero = (uint32_t)is_rows };
+        memcpy(made->shape, given->shape, sizeof made->shape);
+    }
+    if (is_rows) {
+        snprintf(r->count, sizeof r->count, "%s_count", name);
+        rules->made[rules->made_count++] = (bzna_made){ .name = r->count, .dtype = BZNA_DTYPE_INT64, .zero = 1 };
+    }
+    return BZNA_OK;
 }
 
-/* Finds the fields of each rule. Fails if there is none of one. */
-static bzna_status find_fields(bzna_rules *rules, const bzna_dataset *dataset, bzna_error *err)
+/* Finds the fields of each rule, and lists those whose bytes are needed: "name=field" of each, and then the caller's
+ * own. Fails if there is no field of a rule. */
+static bzna_status find_fields(bzna_rules *rules, const bzna_dataset *dataset, const char *own, bzna_error *err)
 {
     bzna_dataset_info info;
+    size_t room;
+    char *at;
 
     if (bzna_dataset_get_info(dataset, &info, sizeof info, err) != BZNA_OK)
         return err->status;
-    if (!(rules->values = malloc((info.field_count + 1) * sizeof *rules->values)))
+    room = (info.field_count + (size_t)1) * 2 * BZNA_NAME_MAX + strlen(own);
+    rules->values = malloc((info.field_count + (size_t)1) * sizeof *rules->values);
+    at = rules->bytes = malloc(room);
+    if (!rules->values || !rules->bytes)
         return bzna_formats_data_no_memory(err);
 
     for (uint32_t i = 0; i < rules->count; i++) {
+        const rule *const r = &rules->rules[i];
         const uint32_t before = rules->value_count;
 
         for (uint32_t k = 0; k < info.field_count; k++) {
             value *v = &rules->values[rules->value_count];
             if (bzna_dataset_field_info(dataset, k, &v->field, sizeof v->field, err) != BZNA_OK)
                 return err->status;
-            v->rule = &rules->rules[i];
-            rules->value_count += (uint32_t)owns(rules, v->rule, v->field.name);
+            if (owner_of(rules, v->field.name) != r)
+                continue;
+            v->rule = r;
+            rules->value_count++;
+            at += snprintf(at, room - (size_t)(at - rules->bytes), "%s=%s,", r->name, v->field.name);
         }
         if (rules->value_count == before)
             return DATA_FAIL(err, BZNA_E_NOT_FOUND, "rules[%u].field: the data set has no field that \"%s\" matches, "
-                             "and no rule before it", i, rules->rules[i].match);
+                             "and no rule before it", i, r->match);
     }
-    return BZNA_OK;
-}
-
-/* Makes the list of fields whose bytes are needed: those of the caller, then "name=field" of each rule. */
-static bzna_status list_bytes(bzna_rules *rules, const char *own, bzna_error *err)
-{
-    const size_t size = own ? strlen(own) : 0, room = size + rules->value_count * 2 * BZNA_NAME_MAX + 1;
-    char *at = rules->bytes = malloc(room);
-
-    if (!at)
-        return bzna_formats_data_no_memory(err);
-    at += snprintf(at, room, "%s", own ? own : "");
-    for (size_t i = 0; i < size; i++)
-        rules->first += own[i] == ',';
-    rules->first += size > 0;
-    for (uint32_t i = 0; i < rules->value_count; i++)
-        at += snprintf(at, room - (size_t)(at - rules->bytes), "%s%s=%s", at > rules->bytes ? "," : "",
-                       rules->values[i].rule->name, rules->values[i].field.name);
+    snprintf(*own ? at : at - 1, strlen(own) + 1, "%s", own);           /* without a comma at the end */
     return BZNA_OK;
 }
 
@@ -245,7 +208,7 @@ static bzna_status make(void *user, const bzna_make_input *sample, bzna_error *e
 
     for (uint32_t i = 0; i < rules->value_count; i++) {
         const value *v = &rules->values[i];
-        const bzna_bytes *bytes = &sample->values[rules->first + i];
+        const bzna_bytes *bytes = &sample->values[i];
 
         if (!bytes->data || !v->rule->given.call || asked >> v->rule->tensor & 1)
             continue;
@@ -258,33 +221,11 @@ static bzna_status make(void *user, const bzna_make_input *sample, bzna_error *e
 
 /* ---- For programs --------------------------------------------------------------------------- */
 
-static bzna_status open_rules(bzna_rules *rules, const bzna_dataset *dataset, const bzna_rule *given, uint32_t count,
-                              bzna_loader_config *config, bzna_error *err)
-{
-    char where[32];
-
-    for (; rules->count < count; rules->count++)
-        if (add(rules, &given[rules->count], err) != BZNA_OK) {
-            snprintf(where, sizeof where, "rules[%u]", rules->count);
-            return bzna_formats_data_prefix(err, where);
-        }
-    if (find_fields(rules, dataset, err) != BZNA_OK || list_bytes(rules, config->fields.bytes, err) != BZNA_OK)
-        return err->status;
-
-    config->fields.bytes = rules->bytes;
-    if (rules->made_count) {
-        config->fields.made = rules->made;
-        config->fields.made_count = rules->made_count;
-        config->fields.make = make;
-        config->fields.make_user = rules;
-    }
-    return BZNA_OK;
-}
-
 bzna_status bzna_formats_rules_open(const bzna_dataset *dataset, const bzna_rule *given, uint32_t count,
                                     bzna_loader_config *config, bzna_rules **out, bzna_error *err)
 {
     bzna_rules *rules = NULL;
+    char where[32];
     bzna_error e;
 
     bzna_error_init(&e, sizeof e);
@@ -300,11 +241,27 @@ bzna_status bzna_formats_rules_open(const bzna_dataset *dataset, const bzna_rule
         DATA_MISUSE(&e, "rules: loader_config.fields.made and make are set already");
     else if (!(rules = calloc(1, sizeof *rules)))
         bzna_formats_data_no_memory(&e);
-    else if (open_rules(rules, dataset, given, count, config, &e) == BZNA_OK)
-        *out = rules;
-    if (e.status != BZNA_OK)
+
+    for (; rules && rules->count < count && e.status == BZNA_OK; rules->count++)
+        if (add(rules, &given[rules->count], &e) != BZNA_OK) {
+            snprintf(where, sizeof where, "rules[%u]", rules->count);
+            bzna_formats_data_prefix(&e, where);
+        }
+    if (e.status != BZNA_OK ||
+        find_fields(rules, dataset, config->fields.bytes ? config->fields.bytes : "", &e) != BZNA_OK) {
         bzna_formats_rules_close(rules);
-    return bzna_formats_data_return(err, &e);
+        return bzna_formats_data_return(err, &e);
+    }
+
+    config->fields.bytes = rules->bytes;
+    if (rules->made_count) {
+        config->fields.made = rules->made;
+        config->fields.made_count = rules->made_count;
+        config->fields.make = make;
+        config->fields.make_user = rules;
+    }
+    *out = rules;
+    return BZNA_OK;
 }
 
 void bzna_formats_rules_close(bzna_rules *rules)

@@ -312,7 +312,8 @@ TEST(an_idx_of_another_file_is_refused_with_a_hint)
 {
     static const struct { const char *text, *words; } cases[] = {
         { "", "it is empty" }, { "\n\n", "it is empty" },
-        { "0\t0\n1 100\n", "line 2 at byte 4: no key, tab and offset" }, { "0\t0\n1\t-4\n", "line 2 at byte 4: no key, tab and offset" },
+        { "0\t0\n1 100\n", "line 2 at byte 4: no key, tab and offset" },
+        { "0\t0\n1\t-4\n", "line 2 at byte 4: no key, tab and offset" },
         { "0\t0\n1\t1e2\n", "line 2 at byte 4: no key" }, { "0\t\n", "line 1 at byte 0: no key" },
         { "0\t0\n1\t4000000000\n", "line 2 at byte 4: no key, tab and offset of a record" },
         { "0\t99999999999999999999\n", "line 1 at byte 0: no key" }, { "0\t0\n1\t2\n", "line 2 at byte 4: no key" },
@@ -442,9 +443,9 @@ TEST(records_that_contradict_themselves_fail_alone)
         open_file(&o, f, way, NULL);
         REQUIRE(o.status == BZNA_OK && bzna_dataset_count(o.dataset) == 5);
         check_fails(&o, 0, "label", BZNA_E_FORMAT, 8, "28 bytes are too few for a picture and its labels (2)");
-        check_fails(&o, 1, "image", BZNA_E_FORMAT, f->offsets[1] + 8, "too few for a picture and its labels (4294967295)");
-        check_fails(&o, 2, "id", BZNA_E_FORMAT, f->offsets[2] + 8, "23 bytes are too few for a picture and its labels");
-        check_fails(&o, 3, "name", BZNA_E_FORMAT, f->offsets[3] + 8, "0 bytes are too few for a picture and its labels");
+        check_fails(&o, 1, "image", BZNA_E_FORMAT, f->offsets[1] + 8, "for a picture and its labels (4294967295)");
+        check_fails(&o, 2, "id", BZNA_E_FORMAT, f->offsets[2] + 8, "23 bytes are too few for a picture");
+        check_fails(&o, 3, "name", BZNA_E_FORMAT, f->offsets[3] + 8, "0 bytes are too few for a picture");
         CHECK(integer_is(&o, 4, "id", 5) && field_is(&o, 3, "record", "", 0));
         bzna_dataset_close(o.dataset);
     }
