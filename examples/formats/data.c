@@ -51,14 +51,12 @@ bzna_status bzna_formats_data_fail_system(bzna_error *err, const char *what, int
 
 bzna_status bzna_formats_data_prefix(bzna_error *err, const char *text)
 {
-    const size_t size = strlen(text), rest = strlen(err->message) + 1, room = sizeof err->message - rest;
-    const size_t keeps = size + 2 <= room ? size : room - 2;
+    char whole[DATA_PATH_BYTES + sizeof err->message];
+    const int most = sizeof err->message - 1;
+    const int size = snprintf(whole, sizeof whole, "%.*s: %s", DATA_PATH_BYTES - 2, text, err->message);
+    const int skip = size > most ? size - most : 0;
 
-    if (room >= 2) {
-        memmove(err->message + keeps + 2, err->message, rest);
-        memcpy(err->message, text + (size - keeps), keeps);
-        memcpy(err->message + keeps, ": ", 2);
-    }
+    memcpy(err->message, whole + skip, (size_t)(size - skip) + 1);
     return err->status;
 }
 
@@ -68,8 +66,8 @@ bzna_status bzna_formats_data_return(bzna_error *err, const bzna_error *e)
         const uint32_t size = err->struct_size && err->struct_size < sizeof *e ? err->struct_size : sizeof *e;
         memcpy(err, e, size);
         err->struct_size = size;
-        if (size < sizeof *e && size > offsetof(bzna_error, message))
-            ((char *)err)[size - 1] = 0;                    /* the message is cut */
+        if (size > offsetof(bzna_error, message))
+            ((char *)err)[size - 1] = 0;                    /* the message may be cut */
     }
     return e->status;
 }
@@ -154,15 +152,11 @@ data_span bzna_formats_data_trim(data_span text)
 
 int bzna_formats_data_has_word(const char *list, data_span word)
 {
-    data_span rest = { list, strlen(list) }, item;
-
-    while (rest.size) {
-        size_t same = 0;
-
-        bzna_formats_data_take(&rest, ' ', &item);
-        while (item.size == word.size && same < item.size && item.data[same] == (word.data[same] | ('A' ^ 'a')))
+    for (size_t same, size; *list; list += size + (list[size] == ' ')) {
+        size = strcspn(list, " ");
+        for (same = 0; same < size && same < word.size && list[same] == (word.data[same] | ('A' ^ 'a'));)
             same++;
-        if (same && same == word.size)
+        if (same && same == size && same == word.size)
             return 1;
     }
     return 0;
@@ -213,10 +207,8 @@ bzna_status bzna_formats_data_open(bzna_context *context, bzna_provider *provide
     bzna_dataset_config own = *dataset;
 
     own.name = own.name ? own.name : name;
-    if (err->status == BZNA_OK && own.format && strcmp(own.format, provider->kind))
-        DATA_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is of the format \"%s\", not \"%s\"", provider->kind,
-                  own.format);
-    own.format = NULL;
+    if (own.format && !strcmp(own.format, provider->kind))
+        own.format = NULL;                                  /* the library refuses another */
     if (paths) {
         provider->files = (const char *const *)paths->list;
         provider->file_count = paths->count;
@@ -346,31 +338,42 @@ bzna_status bzna_formats_data_add_path(data_names *paths, const char *folder, co
 
 /* ---- Files that are read at any offset -------------------------------------------------------- */
 
+/* Reads from a stream, as a source's read_at. */
+static int64_t stream_read(void *user, uint64_t offset, void *dst, uint64_t size)
+{
+    size_t got;
+
+    if (fseeko(user, (off_t)offset, SEEK_SET))
+        return -errno;
+    got = fread(dst, 1, (size_t)size, user);
+    return got || !ferror(user) ? (int64_t)got : -EIO;
+}
+
 bzna_status bzna_formats_file_open(data_file *file, const char *path, bzna_error *err)
 {
     const data_look look = bzna_formats_data_look(path);
+    FILE *stream;
 
-    *file = (data_file){ .is_file = 1, .size = look.size };
     if (look.kind == DATA_FOLDER || look.kind == DATA_OTHER)
-        return DATA_FAIL(err, BZNA_E_UNSUPPORTED, "%s", look.kind == DATA_FOLDER ? "it is a folder" :
-                         "it is a pipe, a socket or a device: write its contents to a file first");
-    if (!(file->stream = system_open(path)))
+        return DATA_FAIL(err, BZNA_E_UNSUPPORTED, "it is a folder, a pipe, a socket or a device");
+    if (!(stream = system_open(path)))
         return bzna_formats_data_fail_system(err, "cannot open", errno);
+    *file = (data_file){ .is_file = 1, .size = look.size, .source = { .user = stream, .read_at = stream_read } };
     return BZNA_OK;
 }
 
 void bzna_formats_file_leave(const data_file *file)
 {
-    fclose(file->stream);
+    fclose(file->source.user);
     free(file->held);
 }
 
-/* Fails because a function of the source returned a negative number. */
+/* Fails because a function of the source returned a number that is no size. */
 static bzna_status fail_source(bzna_error *err, const char *function, int64_t got)
 {
-    DATA_FAIL(err, BZNA_E_IO, "the source's %s failed with %lld", function, (long long)got);
-    err->native_code = got < INT32_MIN ? -1 : (int32_t)got;
-    return BZNA_E_IO;
+    DATA_FAIL(err, got < 0 ? BZNA_E_IO : BZNA_E_CALLBACK, "the source's %s returned %lld", function, (long long)got);
+    err->native_code = got == (int32_t)got ? (int32_t)got : -1;
+    return err->status;
 }
 
 bzna_status bzna_formats_file_take(data_file *file, const bzna_source *source, bzna_error *err)
@@ -383,49 +386,29 @@ bzna_status bzna_formats_file_take(data_file *file, const bzna_source *source, b
     if (!file->source.size || (!file->source.read_at && !file->source.memory))
         return DATA_MISUSE(err, "source.%s: required", file->source.size ? "read_at" : "size");
     if ((size = file->source.size(file->source.user)) < 0)
-        return fail_source(err, "size callback", size);
+        return fail_source(err, "size", size);
     file->memory = file->source.memory;
     file->size = (uint64_t)size;
     return BZNA_OK;
 }
 
-/* Reads some bytes of a file of any kind. Returns how many, 0 at the end, or a negative number. */
-static int64_t read_some(const data_file *file, uint64_t offset, void *dst, uint64_t size)
-{
-    formats_file memory = { file->memory, file->size, offset };
-    int64_t got;
-
-    if (file->memory)
-        return (int64_t)formats_read(&memory, dst, size);
-    if (!file->is_file)
-        return file->source.read_at(file->source.user, offset, dst, size);
-    if (fseeko(file->stream, (off_t)offset, SEEK_SET))
-        return -1;
-    got = (int64_t)fread(dst, 1, (size_t)size, file->stream);
-    return got || !ferror(file->stream) ? got : -1;
-}
-
 bzna_status bzna_formats_file_read(const data_file *file, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
 {
-    int64_t got = 1;
+    formats_file memory = { file->memory, file->size, offset };
 
-    for (uint64_t done = 0; got > 0; done += (uint64_t)got) {
-        if (done == size)
-            return BZNA_OK;
-        got = read_some(file, offset + done, (uint8_t *)dst + done, size - done);
+    for (uint64_t done = 0; done < size;) {
+        uint8_t *const to = (uint8_t *)dst + done;
+        const int64_t got = file->memory ? (int64_t)formats_read(&memory, to, size - done) :
+                            file->source.read_at(file->source.user, offset + done, to, size - done);
+
+        if (got < 0 || (uint64_t)got > size - done)
+            return fail_source(err, "read_at", got);
         if (!got)
             return DATA_FAIL_AT(err, BZNA_E_TRUNCATED, offset + done, "the data end at byte %llu, before the last of "
                                 "%llu bytes at byte %llu", (data_llu)(offset + done), (data_llu)size, (data_llu)offset);
-        if (got > 0 && (uint64_t)got > size - done)
-            return DATA_FAIL(err, BZNA_E_CALLBACK, "the source's read_at returned %lld of %llu bytes", (long long)got,
-                             (data_llu)(size - done));
+        done += (uint64_t)got;
     }
-    if (file->is_file)
-        bzna_formats_data_fail_system(err, "cannot read", errno);
-    else
-        fail_source(err, "read_at", got);
-    err->byte_offset = offset;
-    return err->status;
+    return BZNA_OK;
 }
 
 #define HUGE_PAGE ((size_t)2 << 20)   /* bytes */
@@ -479,11 +462,15 @@ static bzna_status records_locate(void *user, uint64_t index, uint32_t field, bz
     const data_records *const r = user;
     (void)field, (void)err;
 
-    place->offset = r->offsets ? r->offsets[index] : r->begin + index * r->stride;
-    place->size = r->offsets ? r->offsets[index + 1] - place->offset : r->stride;
     place->file = r->file.is_file ? 0 : BZNA_BY_READ;
-    if (r->file.memory && !r->offsets)                      /* RecordIO's change when they are unpacked */
-        place->data = r->file.memory + place->offset;
+    if (r->offsets) {
+        place->offset = r->offsets[index];
+        place->size = r->offsets[index + 1] - place->offset;
+    } else {
+        place->offset = r->begin + index * r->stride;
+        place->size = r->stride;
+        place->data = r->file.memory ? r->file.memory + place->offset : NULL;
+    }
     return BZNA_OK;
 }
 

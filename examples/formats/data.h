@@ -16,14 +16,8 @@ typedef unsigned long long data_llu;
 
 /* ---- Errors: err is never NULL in here ------------------------------------------------------- */
 
-#if defined(__GNUC__)
-#  define DATA_PRINTF(text, first) __attribute__((format(printf, text, first)))
-#else
-#  define DATA_PRINTF(text, first)
-#endif
-
 /* Fills in an error, and returns its status. offset: a byte of the file, or BZNA_NO_OFFSET. */
-DATA_PRINTF(4, 5)
+__attribute__((format(printf, 4, 5)))
 bzna_status bzna_formats_data_fail(bzna_error *err, bzna_status status, uint64_t offset, const char *format, ...);
 #define DATA_FAIL_AT bzna_formats_data_fail
 #define DATA_FAIL(err, status, ...) DATA_FAIL_AT(err, status, BZNA_NO_OFFSET, __VA_ARGS__)
@@ -187,9 +181,8 @@ bzna_status bzna_formats_list_check(const data_list *list, const data_list_row *
 typedef struct data_file {
     uint64_t       size;              /* bytes */
     const uint8_t *memory;            /* all of them; NULL: they are read */
-    bzna_source    source;            /* of the caller's, with a read_at; all zeros: it has none */
+    bzna_source    source;            /* the caller's, or that of a path until it is left; all zeros: only memory */
     int            is_file;           /* 1: of a path. The library reads it once the data set is open */
-    FILE          *stream;            /* of such a file, until it is left */
     void          *held;              /* memory, if it is ours; whoever takes it sets it to NULL */
 } data_file;
 

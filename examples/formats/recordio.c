@@ -143,51 +143,47 @@ static bzna_status parse_index(recordio *own, data_span text, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Takes an index, and checks that records begin where the first and the last one should: those of another file hardly
- * do. */
-static bzna_status take_index(recordio *own, data_span text, const char *name, bzna_error *err)
+/* Takes the index of the config, or NAME.idx beside NAME.rec, unless that is older than the file. Checks that records
+ * begin where the first and the last one should: those of another file hardly do. */
+static bzna_status open_index(recordio *own, const char *name, const bzna_dataset_config *config, bzna_error *err)
 {
     const data_file *const file = &own->records.file;
+    const char *const end = strrchr(name, '.');
+    data_span text = { config->index, (size_t)config->index_bytes };
+    char path[DATA_PATH_BYTES] = "dataset_config.index";
+    data_look idx;
     part p;
+
+    if (!text.data) {
+        if (!file->is_file || !end || strcmp(end, ".rec"))
+            return BZNA_OK;
+        snprintf(path, sizeof path, "%.*s.idx", (int)(end - name), name);
+        idx = bzna_formats_data_look(path);
+        if (idx.kind == DATA_NONE || idx.modified < bzna_formats_data_look(name).modified)
+            return BZNA_OK;
+        if (bzna_formats_data_read(path, &text, err) != BZNA_OK)
+            return err->status;
+    }
 
     if (parse_index(own, text, err) != BZNA_OK || read_part(file, own->records.offsets[0], &p, err) != BZNA_OK ||
         read_part(file, own->records.offsets[own->count - 1], &p, err) != BZNA_OK) {
         bzna_formats_data_prefix(err, "it does not fit the .rec file; remove it, or write it again (bzna index)");
-        bzna_formats_data_prefix(err, name);
+        bzna_formats_data_prefix(err, path);
     }
-    return err->status;
-}
-
-/* Takes the index of the config, or NAME.idx beside NAME.rec, unless that is older than the file. */
-static bzna_status open_index(recordio *own, const char *name, const bzna_dataset_config *config, bzna_error *err)
-{
-    const char *const end = own->records.file.is_file ? strrchr(name, '.') : NULL;
-    data_span text = { config->index, (size_t)config->index_bytes };
-    char path[DATA_PATH_BYTES];
-    data_look idx;
-
-    if (config->index)
-        return take_index(own, text, "dataset_config.index", err);
-    if (!end || strcmp(end, ".rec"))
-        return BZNA_OK;
-    snprintf(path, sizeof path, "%.*s.idx", (int)(end - name), name);
-    idx = bzna_formats_data_look(path);
-    if (idx.kind == DATA_NONE || idx.modified < bzna_formats_data_look(name).modified)
-        return BZNA_OK;
-    if (bzna_formats_data_read(path, &text, err) == BZNA_OK) {
-        take_index(own, text, path, err);
+    if (!config->index)
         free((char *)(uintptr_t)text.data);
-    }
     return err->status;
 }
 
 /* Finds the records, by the index or by a scan. */
 static bzna_status find_records(recordio *own, const char *name, const bzna_dataset_config *config, bzna_error *err)
 {
-    if (open_index(own, name, config, err) == BZNA_OK && !own->count && scan(own, err) == BZNA_OK && !own->count)
-        DATA_FAIL(err, BZNA_E_NO_SAMPLES, "no record begins in the file");
-    if (err->status == BZNA_OK && add_offset(own, own->records.file.size, err) == BZNA_OK)
-        own->count--;                                       /* it is where the last one ends */
+    if (open_index(own, name, config, err) != BZNA_OK || (!own->count && scan(own, err) != BZNA_OK))
+        return err->status;
+    if (!own->count)
+        return DATA_FAIL(err, BZNA_E_NO_SAMPLES, "no record begins in the file");
+    add_offset(own, own->records.file.size, err);           /* where the last one ends */
+    own->count--;
     return err->status;
 }
 

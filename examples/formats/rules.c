@@ -231,10 +231,9 @@ bzna_status bzna_formats_rules_open(const bzna_dataset *dataset, const bzna_rule
     bzna_error_init(&e, sizeof e);
     if (out)
         *out = NULL;
-    if (!dataset || !given || !config || !out)
-        DATA_MISUSE(&e, "bzna_formats_rules_open: an argument is NULL");
-    else if (count < 1 || count > RULES)
-        DATA_MISUSE(&e, "rules: there are %u, and must be 1 to %u", count, RULES);
+    if (!dataset || !given || !config || !out || count < 1 || count > RULES)
+        DATA_MISUSE(&e, "bzna_formats_rules_open: an argument is NULL, or there are %u rules, and not 1 to %u", count,
+                    RULES);
     else if (config->struct_size != sizeof *config)
         DATA_FAIL(&e, BZNA_E_STRUCT_SIZE, "loader_config.struct_size: not set, or of another version");
     else if (config->fields.make || config->fields.made)

@@ -693,9 +693,9 @@ TEST(rules_that_cannot_be_are_refused_by_name)
         "rules[3]: call, dtype, dimensions, shape: only of tensors",
         "rules[1]: struct_size: not set, or of another version", "rules[4]: reserved: a reserved word must be 0",
         "loader_config.fields.bytes: \"cls\" is named twice",
-        "rules: there are 17, and must be 1 to 16", "bzna_formats_rules_open: an argument is NULL",
+        "there are 17 rules, and not 1 to 16", "bzna_formats_rules_open: an argument is NULL",
         "fields.geometry: neither 0 nor 1", "rules[4]: name: required unless field is a name",
-        "rules: loader_config.fields.made and make are set already", "rules: there are 0, and must be 1 to 16",
+        "rules: loader_config.fields.made and make are set already", "there are 0 rules, and not 1 to 16",
     };
     char longer[80];
     memset(longer, 'x', sizeof longer);
