@@ -663,7 +663,7 @@ TEST(what_cannot_seek_or_tells_no_size_is_refused_for_that)
     CHECK_CONTAINS(why.message, "the file is empty");
     formats.list = TOP "/fifo.tar";                         /* lists likewise */
     CHECK_EQ(bzna_formats_open(context, TOP, &formats, &dataset, &why), BZNA_E_UNSUPPORTED);
-    CHECK_CONTAINS(why.message, "fifo.tar: it is a pipe, a socket or a device");
+    CHECK_CONTAINS(why.message, "fifo.tar: it is a folder, a pipe, a socket or a device");
     clear();
 }
 
