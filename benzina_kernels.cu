@@ -1619,7 +1619,7 @@ BZI_KERNEL_CPU void bzi_kernel_plan_samples(bzi_kernel_lines *lines, int c, int3
         index[i] -= lines->low[c];
     for (int32_t i = 0; i < room; i++) {
         const int32_t away = index[i] - index[i / 4 * 4 + lines->least[c]];
-        lines->pick[c][i] = away * 0x01010101 + 0x03020100;
+        lines->pick[c][i] = (int32_t)((uint32_t)away * 0x01010101u + 0x03020100u);
         lines->is_near[c] &= away <= 12;
     }
 }
@@ -2074,7 +2074,8 @@ BZI_KERNEL_OF_ROW void bzi_kernel_turned_eight(const bzi_kernel_turned *t, const
     const int32_t *index = t->x.index + i, *rows = t->y.index + row;
     const bzi_kernel_wholes across_at = bzi_kernel_wholes_at(index), down_at = bzi_kernel_wholes_at(rows);
     const bzi_kernel_wholes below = down_at - bzi_kernel_least_of_four(rows, t->top);
-    const bzi_kernel_wholes pick = (across_at - bzi_kernel_least_of_four(index, t->left)) * 0x01010101 + 0x03020100;
+    const bzi_kernel_words away = (bzi_kernel_words)(across_at - bzi_kernel_least_of_four(index, t->left));
+    const bzi_kernel_wholes pick = (bzi_kernel_wholes)(away * 0x01010101u + 0x03020100u);
     for (int p = t->c; p <= 2 * t->c; p++) {
         const int64_t pitch = slot->pitch[p];
         const uint8_t *plane = bzi_kernel_at(view->plane[p]), *last = plane + t->bottom * pitch + t->end - 3;

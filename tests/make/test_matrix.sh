@@ -18,6 +18,7 @@ finish() {
     echo "tests/make/test_matrix.sh: $passed passed, $failed failed, $skipped skipped"
     [ "$failed" -eq 0 ]; exit
 }
+[ -z "$SANITIZE" ] || { skip matrix_of_builds "its builds are made without a sanitizer"; finish; }
 # Unoptimized, clang takes a third of gcc's time.
 for compiler in clang gcc; do have $compiler && break; done
 have $compiler || { skip matrix_of_builds "no compiler here [gcc]"; finish; }
