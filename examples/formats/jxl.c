@@ -49,50 +49,36 @@ static void jxl_thread_end(void *user, void *state)
     JxlDecoderDestroy(state);
 }
 
-/* Why libjxl did not come to what was asked for. Only the sample fails, so the status may say what it is. */
-static bzna_status jxl_stopped(JxlDecoderStatus at, bzna_error *err)
-{
-    if (at == JXL_DEC_NEED_MORE_INPUT)
-        return bzna_formats_fail(err, BZNA_E_TRUNCATED, "the file ends too early");
-    return bzna_formats_fail(err, BZNA_E_DECODE, "libjxl: the data are damaged");
-}
-
-/* Begins to read a file, all of which is there: libjxl says that it needs more input if the file ends too early. A
- * decoder is as new after a reset: nothing of the picture before must be left. Pictures are
- * not turned, because the warp does that, in the same pass as all else. */
-static bzna_status jxl_begin(JxlDecoder *decoder, const void *data, uint64_t bytes, int events, bzna_error *err)
+/* Begins to read a file, up to what it says of its picture, and to the pixels if they are asked for. A decoder is as new
+ * after a reset: nothing of the picture before must be left. Pictures are not turned, because the warp does that, in the
+ * same pass as all else. */
+static bzna_status jxl_begin(JxlDecoder *decoder, const void *data, uint64_t bytes, int events, JxlBasicInfo *info,
+                             bzna_error *err)
 {
     JxlDecoderReset(decoder);
-    if (JxlDecoderSetKeepOrientation(decoder, JXL_TRUE) != JXL_DEC_SUCCESS ||
-        JxlDecoderSubscribeEvents(decoder, events) != JXL_DEC_SUCCESS ||
-        JxlDecoderSetInput(decoder, data, (size_t)bytes) != JXL_DEC_SUCCESS)
-        return bzna_formats_fail(err, BZNA_E_DECODE, "libjxl refuses the file");
-    return BZNA_OK;
+    if (JxlDecoderSetKeepOrientation(decoder, JXL_TRUE) == JXL_DEC_SUCCESS &&
+        JxlDecoderSubscribeEvents(decoder, events | JXL_DEC_BASIC_INFO) == JXL_DEC_SUCCESS &&
+        JxlDecoderSetInput(decoder, data, (size_t)bytes) == JXL_DEC_SUCCESS &&
+        JxlDecoderProcessInput(decoder) == JXL_DEC_BASIC_INFO &&
+        JxlDecoderGetBasicInfo(decoder, info) == JXL_DEC_SUCCESS)
+        return BZNA_OK;
+    return bzna_formats_fail(err, BZNA_E_DECODE, "libjxl: the header is damaged, or truncated");
 }
 
 /* The head of the picture is enough here. What is said must be true of decode, too: the library makes planes by it. */
 static bzna_status jxl_inspect(void *state, const void *data, uint64_t bytes, bzna_codec_shape *shape,
                                bzna_error *err)
 {
-    JxlDecoder *const decoder = state;
-    JxlDecoderStatus at;
     JxlBasicInfo info;
-    const bzna_status status = jxl_begin(decoder, data, bytes, JXL_DEC_BASIC_INFO, err);
+    JxlExtraChannelInfo extra;
 
-    if (status != BZNA_OK)
-        return status;
-    if ((at = JxlDecoderProcessInput(decoder)) != JXL_DEC_BASIC_INFO)
-        return jxl_stopped(at, err);
-    if (JxlDecoderGetBasicInfo(decoder, &info) != JXL_DEC_SUCCESS)
-        return jxl_stopped(JXL_DEC_ERROR, err);
-
+    if (jxl_begin(state, data, bytes, 0, &info, err) != BZNA_OK)
+        return BZNA_E_DECODE;
     if (info.exponent_bits_per_sample || info.bits_per_sample > 16)
         return bzna_formats_fail(err, BZNA_E_UNSUPPORTED, "pictures of floats or of over 16 bits are not read");
-    for (uint32_t i = 0; i < info.num_extra_channels; i++) {
-        JxlExtraChannelInfo extra;
-        if (JxlDecoderGetExtraChannelInfo(decoder, i, &extra) != JXL_DEC_SUCCESS || extra.type == JXL_CHANNEL_BLACK)
+    for (uint32_t i = 0; i < info.num_extra_channels; i++)
+        if (JxlDecoderGetExtraChannelInfo(state, i, &extra) != JXL_DEC_SUCCESS || extra.type == JXL_CHANNEL_BLACK)
             return bzna_formats_fail(err, BZNA_E_UNSUPPORTED, "pictures of CMYK are not read");
-    }
 
     shape->width = info.xsize;
     shape->height = info.ysize;
@@ -103,53 +89,35 @@ static bzna_status jxl_inspect(void *state, const void *data, uint64_t bytes, bz
     return BZNA_OK;
 }
 
-/* Where decoded pixels go. */
-typedef struct jxl_target {
-    const bzna_rectangle    *needed;
-    const bzna_codec_planes *planes;
-} jxl_target;
-
-/* libjxl hands over pixels in pieces of rows, as it comes to them. JPEG XL is decoded as a whole, but what the warp
- * does not read need not be copied. */
-static void jxl_pixels(void *opaque, size_t x, size_t y, size_t count, const void *pixels)
-{
-    const jxl_target *const target = opaque;
-    const size_t step = target->planes->step;               /* bytes of a pixel, since its samples are interleaved */
-    const size_t first = x > target->needed->x0 ? x : target->needed->x0;
-    const size_t end = x + count < target->needed->x1 ? x + count : target->needed->x1;
-
-    if (y >= target->needed->y0 && y < target->needed->y1 && first < end)
-        memcpy(formats_row(target->planes, 0, (uint32_t)y) + first * step,
-               (const uint8_t *)pixels + (first - x) * step, (end - first) * step);
-}
-
-/* inspect was called for this file, but perhaps others came between: so it begins again. */
+/* inspect was called for this file, but perhaps others came between: so it begins again. JPEG XL is decoded as a whole,
+ * whatever is needed of it, and libjxl writes it where it belongs. All of the file is there: libjxl says that it needs
+ * more input if the file ends too early. */
 static bzna_status jxl_decode(void *state, const void *data, uint64_t bytes, const bzna_rectangle *needed,
                               const bzna_codec_planes *planes, bzna_error *err)
 {
-    JxlDecoder *const decoder = state;
     JxlDecoderStatus at;
     JxlBasicInfo info;
-    JxlPixelFormat format = { .endianness = JXL_NATIVE_ENDIAN };
-    jxl_target target = { needed, planes };
-    bzna_status status = jxl_begin(decoder, data, bytes, JXL_DEC_BASIC_INFO | JXL_DEC_FULL_IMAGE, err);
+    JxlPixelFormat format = { .endianness = JXL_NATIVE_ENDIAN, .align = (size_t)planes->pitch[0] };
+    bzna_status status = jxl_begin(state, data, bytes, JXL_DEC_FULL_IMAGE, &info, err);
 
-    while (status == BZNA_OK && (at = JxlDecoderProcessInput(decoder)) != JXL_DEC_FULL_IMAGE) {
-        if (at == JXL_DEC_BASIC_INFO) {
-            /* the planes are as large as the file said then. It says the same now, unless its memory has changed */
-            if (JxlDecoderGetBasicInfo(decoder, &info) != JXL_DEC_SUCCESS || info.xsize != planes->width ||
-                info.ysize != planes->height)
-                return bzna_formats_fail(err, BZNA_E_MISMATCH, "the picture's size has changed");
-            format.num_channels = info.num_color_channels;
-            format.data_type = info.bits_per_sample <= 8 ? JXL_TYPE_UINT8 : JXL_TYPE_UINT16;
-        } else if (at != JXL_DEC_NEED_IMAGE_OUT_BUFFER) {
-            status = jxl_stopped(at, err);
-        } else if (JxlDecoderSetImageOutCallback(decoder, &format, jxl_pixels, &target) != JXL_DEC_SUCCESS) {
-            status = bzna_formats_fail(err, BZNA_E_DECODE, "libjxl does not give these pixels");
-        }
-    }
-    JxlDecoderReleaseInput(decoder);                        /* the bytes are the library's again */
-    return status;
+    (void)needed;
+    if (status != BZNA_OK)
+        return status;
+    /* the planes are as large as the file said then. It says the same now, unless its memory has changed */
+    format.num_channels = info.num_color_channels;
+    format.data_type = info.bits_per_sample <= 8 ? JXL_TYPE_UINT8 : JXL_TYPE_UINT16;
+    if (info.xsize != planes->width || info.ysize != planes->height ||
+        planes->step != info.num_color_channels * (info.bits_per_sample <= 8 ? 1 : 2))
+        return bzna_formats_fail(err, BZNA_E_MISMATCH, "the picture's size has changed");
+
+    while ((at = JxlDecoderProcessInput(state)) == JXL_DEC_NEED_IMAGE_OUT_BUFFER)
+        if (JxlDecoderSetImageOutBuffer(state, &format, planes->plane[0], (size_t)planes->pitch[0] * info.ysize) !=
+            JXL_DEC_SUCCESS)
+            break;
+    JxlDecoderReleaseInput(state);                          /* the bytes are the library's again */
+    if (at == JXL_DEC_NEED_MORE_INPUT)
+        return bzna_formats_fail(err, BZNA_E_TRUNCATED, "the file ends too early");
+    return at == JXL_DEC_FULL_IMAGE ? BZNA_OK : bzna_formats_fail(err, BZNA_E_DECODE, "libjxl: the data are damaged");
 }
 
 #endif
