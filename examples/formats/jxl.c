@@ -49,20 +49,31 @@ static void jxl_thread_end(void *user, void *state)
     JxlDecoderDestroy(state);
 }
 
+/* Why libjxl did not come to what was asked for: it needs more input than there is if the file ends too early. Only the
+ * sample fails, so the status may say what it is. */
+static bzna_status jxl_fail(JxlDecoderStatus at, bzna_error *err)
+{
+    if (at == JXL_DEC_NEED_MORE_INPUT)
+        return bzna_formats_fail(err, BZNA_E_TRUNCATED, "the file ends too early");
+    return bzna_formats_fail(err, BZNA_E_DECODE, "libjxl: the data are damaged");
+}
+
 /* Begins to read a file, up to what it says of its picture, and to the pixels if they are asked for. A decoder is as new
  * after a reset: nothing of the picture before must be left. Pictures are not turned, because the warp does that, in the
  * same pass as all else. */
 static bzna_status jxl_begin(JxlDecoder *decoder, const void *data, uint64_t bytes, int events, JxlBasicInfo *info,
                              bzna_error *err)
 {
+    JxlDecoderStatus at = JXL_DEC_ERROR;
+
     JxlDecoderReset(decoder);
     if (JxlDecoderSetKeepOrientation(decoder, JXL_TRUE) == JXL_DEC_SUCCESS &&
         JxlDecoderSubscribeEvents(decoder, events | JXL_DEC_BASIC_INFO) == JXL_DEC_SUCCESS &&
         JxlDecoderSetInput(decoder, data, (size_t)bytes) == JXL_DEC_SUCCESS &&
-        JxlDecoderProcessInput(decoder) == JXL_DEC_BASIC_INFO &&
+        (at = JxlDecoderProcessInput(decoder)) == JXL_DEC_BASIC_INFO &&
         JxlDecoderGetBasicInfo(decoder, info) == JXL_DEC_SUCCESS)
         return BZNA_OK;
-    return bzna_formats_fail(err, BZNA_E_DECODE, "libjxl: the header is damaged, or truncated");
+    return jxl_fail(at, err);
 }
 
 /* The head of the picture is enough here. What is said must be true of decode, too: the library makes planes by it. */
@@ -71,9 +82,10 @@ static bzna_status jxl_inspect(void *state, const void *data, uint64_t bytes, bz
 {
     JxlBasicInfo info;
     JxlExtraChannelInfo extra;
+    const bzna_status status = jxl_begin(state, data, bytes, 0, &info, err);
 
-    if (jxl_begin(state, data, bytes, 0, &info, err) != BZNA_OK)
-        return BZNA_E_DECODE;
+    if (status != BZNA_OK)
+        return status;
     if (info.exponent_bits_per_sample || info.bits_per_sample > 16)
         return bzna_formats_fail(err, BZNA_E_UNSUPPORTED, "pictures of floats or of over 16 bits are not read");
     for (uint32_t i = 0; i < info.num_extra_channels; i++)
@@ -90,8 +102,7 @@ static bzna_status jxl_inspect(void *state, const void *data, uint64_t bytes, bz
 }
 
 /* inspect was called for this file, but perhaps others came between: so it begins again. JPEG XL is decoded as a whole,
- * whatever is needed of it, and libjxl writes it where it belongs. All of the file is there: libjxl says that it needs
- * more input if the file ends too early. */
+ * whatever is needed of it, and libjxl writes it where it belongs. */
 static bzna_status jxl_decode(void *state, const void *data, uint64_t bytes, const bzna_rectangle *needed,
                               const bzna_codec_planes *planes, bzna_error *err)
 {
@@ -115,9 +126,7 @@ static bzna_status jxl_decode(void *state, const void *data, uint64_t bytes, con
             JXL_DEC_SUCCESS)
             break;
     JxlDecoderReleaseInput(state);                          /* the bytes are the library's again */
-    if (at == JXL_DEC_NEED_MORE_INPUT)
-        return bzna_formats_fail(err, BZNA_E_TRUNCATED, "the file ends too early");
-    return at == JXL_DEC_FULL_IMAGE ? BZNA_OK : bzna_formats_fail(err, BZNA_E_DECODE, "libjxl: the data are damaged");
+    return at == JXL_DEC_FULL_IMAGE ? BZNA_OK : jxl_fail(at, err);
 }
 
 #endif

@@ -34,8 +34,8 @@ static int32_t tiff_recognize(void *user, const void *head, uint64_t bytes)
 #include <stdlib.h>
 #include <tiffio.h>
 
-/* bytes of a row, a tile, or anything that libtiff allocates at once: files may say any sizes */
-#define TIFF_LIMIT_BYTES (256u << 20)
+/* bytes of a strip, a tile, or anything that libtiff allocates at once: files may say any sizes */
+#define TIFF_LIMIT_BYTES (1u << 30)
 
 /* An open file. */
 typedef struct tiff_file {
@@ -43,27 +43,19 @@ typedef struct tiff_file {
     formats_file   file;
     bzna_error    *err;               /* has libtiff's first message */
     int            is_damaged;        /* 1: libtiff has warned of damage */
-    int            is_cut;            /* 1: libtiff has found less than the tags say */
     uint32_t       width, height;
     uint16_t       bits, samples;     /* of a sample; of a pixel */
-    uint16_t       photometric, compression, format;
+    uint16_t       photometric;
     uint16_t       has_planes;        /* samples lie in planes */
     uint16_t       colors;            /* samples that are colors: 1, 3, or 4 of CMYK */
     uint16_t       is_multiplied;     /* the sample after the colors is alpha, by which they were multiplied */
-    uint16_t       by_libtiff;        /* libtiff makes RGB of it */
-    uint8_t       *buffer;            /* a row, a tile, or a picture that libtiff makes RGB of */
-    uint64_t       capacity;          /* bytes at buffer */
+    uint32_t       flip;              /* bits of each sample that are inverted: it is signed, or 0 is white */
+    uint16_t       depth;             /* bits of a sample of the planes */
 } tiff_file;
 
 static tmsize_t tiff_read(thandle_t handle, void *to, tmsize_t bytes)
 {
     return (tmsize_t)formats_read(&((tiff_file *)handle)->file, to, (uint64_t)bytes);
-}
-
-static tmsize_t tiff_write(thandle_t handle, void *from, tmsize_t bytes)
-{
-    (void)handle, (void)from, (void)bytes;
-    return 0;
 }
 
 static toff_t tiff_seek(thandle_t handle, toff_t offset, int whence)
@@ -78,73 +70,68 @@ static int tiff_close(thandle_t handle) { (void)handle; return 0; }
 /* Keeps the first message. Returning 1 stops libtiff from printing it. */
 static int tiff_error(TIFF *tiff, void *user, const char *module, const char *format, va_list arguments)
 {
-    tiff_file *f = user;
-    size_t head;
+    bzna_error *const err = ((tiff_file *)user)->err;
 
     (void)tiff, (void)module;
-    if (*f->err->message)
-        return 1;
-    f->is_cut = strstr(format, "; got ") != NULL;
-    head = (size_t)snprintf(f->err->message, sizeof f->err->message, f->is_cut ? "truncated: libtiff: " : "libtiff: ");
-    vsnprintf(f->err->message + head, sizeof f->err->message - head, format, arguments);
+    if (!*err->message) {
+        memcpy(err->message, "libtiff: ", 10);
+        vsnprintf(err->message + 9, sizeof err->message - 9, format, arguments);
+    }
     return 1;
 }
 
 /* Where a decoder goes on after damage, as those of fax and JPEG do, libtiff warns. */
 static int tiff_warning(TIFF *tiff, void *user, const char *module, const char *format, va_list arguments)
 {
-    if ((module && !strncmp(module, "Fax", 3)) || strstr(format, "orrupt") || strstr(format, "remature")) {
-        ((tiff_file *)user)->is_damaged = 1;
-        return tiff_error(tiff, user, module, format, arguments);
-    }
-    return 1;
+    if ((!module || strncmp(module, "Fax", 3)) && !strstr(format, "orrupt") && !strstr(format, "remature"))
+        return 1;
+    ((tiff_file *)user)->is_damaged = 1;
+    return tiff_error(tiff, user, module, format, arguments);
 }
 
-static bzna_status tiff_fail(tiff_file *f, bzna_status status, const char *why)
+/* Fails, unless libtiff has said why: then the file is damaged. */
+static bzna_status tiff_fail(const tiff_file *f, bzna_status status, const char *why)
 {
-    if (*f->err->message)
-        return f->is_cut ? BZNA_E_TRUNCATED : status;
-    return bzna_formats_fail(f->err, status, why);
+    return *f->err->message ? BZNA_E_DECODE : bzna_formats_fail(f->err, status, why);
 }
 
 /* Reads the tags. */
 static bzna_status tiff_tags(tiff_file *f)
 {
-    TIFF *t = f->tiff;
-    uint16_t extras = 0, *kinds = NULL, planes = 0;
+    TIFF *const t = f->tiff;
+    uint16_t extras = 0, *kinds = NULL, planes = 0, compression = 0, format = 0;
 
+    f->photometric = UINT16_MAX;                            /* unless the file says it */
     TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &f->width);
     TIFFGetField(t, TIFFTAG_IMAGELENGTH, &f->height);
+    TIFFGetField(t, TIFFTAG_PHOTOMETRIC, &f->photometric);
     TIFFGetFieldDefaulted(t, TIFFTAG_BITSPERSAMPLE, &f->bits);
     TIFFGetFieldDefaulted(t, TIFFTAG_SAMPLESPERPIXEL, &f->samples);
-    TIFFGetFieldDefaulted(t, TIFFTAG_SAMPLEFORMAT, &f->format);
-    TIFFGetFieldDefaulted(t, TIFFTAG_COMPRESSION, &f->compression);
+    TIFFGetFieldDefaulted(t, TIFFTAG_SAMPLEFORMAT, &format);
+    TIFFGetFieldDefaulted(t, TIFFTAG_COMPRESSION, &compression);
     TIFFGetFieldDefaulted(t, TIFFTAG_PLANARCONFIG, &planes);
     TIFFGetFieldDefaulted(t, TIFFTAG_EXTRASAMPLES, &extras, &kinds);
     f->has_planes = planes == PLANARCONFIG_SEPARATE && f->samples > 1;
-    if (!f->width || !f->height)
-        return tiff_fail(f, BZNA_E_DECODE, "there is no size");
-    if (!TIFFGetField(t, TIFFTAG_PHOTOMETRIC, &f->photometric))
-        return tiff_fail(f, BZNA_E_CODEC, "it does not say what its samples mean (photometric interpretation)");
-
-    if (f->photometric == PHOTOMETRIC_YCBCR && f->compression == COMPRESSION_JPEG && !f->has_planes) {
+    if (f->photometric == PHOTOMETRIC_YCBCR && compression == COMPRESSION_JPEG && !f->has_planes) {
         TIFFSetField(t, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
         f->photometric = PHOTOMETRIC_RGB;
     }
-    f->by_libtiff = f->photometric == PHOTOMETRIC_YCBCR;
-    f->colors = f->photometric == PHOTOMETRIC_RGB || f->by_libtiff ? 3 :
+    f->colors = f->photometric == PHOTOMETRIC_RGB || f->photometric == PHOTOMETRIC_YCBCR ? 3 :
                 f->photometric == PHOTOMETRIC_SEPARATED ? 4 : 1;
     f->is_multiplied = extras && kinds[0] == EXTRASAMPLE_ASSOCALPHA && f->samples > f->colors;
+    f->depth = f->bits <= 8 || f->photometric == PHOTOMETRIC_SEPARATED ? 8 : f->bits < 16 ? f->bits : 16;
     if (f->photometric > PHOTOMETRIC_YCBCR || f->photometric == PHOTOMETRIC_MASK || f->samples < f->colors ||
-        !f->bits || (f->bits > 16 && f->bits != 32) ||
-        (f->format != SAMPLEFORMAT_UINT && f->format != SAMPLEFORMAT_INT && f->format != SAMPLEFORMAT_VOID) ||
+        !f->bits || (f->bits > 16 && f->bits != 32) || format == SAMPLEFORMAT_IEEEFP || format > SAMPLEFORMAT_VOID ||
         (f->photometric == PHOTOMETRIC_PALETTE && f->bits > 8) ||
-        (f->photometric == PHOTOMETRIC_SEPARATED && f->bits != 8 && f->bits != 16) || (f->by_libtiff && f->bits != 8)) {
+        (f->photometric == PHOTOMETRIC_SEPARATED && f->bits != 8 && f->bits != 16) ||
+        (f->photometric == PHOTOMETRIC_YCBCR && f->bits != 8)) {
         snprintf(f->err->message, sizeof f->err->message, "photometric interpretation %u with %u samples of %u bits, "
-                 "sample format %u%s, is not supported", f->photometric, f->samples, f->bits, f->format,
+                 "sample format %u%s, is not supported", f->photometric, f->samples, f->bits, format,
                  f->has_planes ? ", in planes" : "");
         return BZNA_E_CODEC;
     }
+    f->flip = (format == SAMPLEFORMAT_INT ? 1u << (f->bits - 1) : 0) ^
+              (f->photometric == PHOTOMETRIC_MINISWHITE ? UINT32_MAX >> (32 - f->bits) : 0);
     return BZNA_OK;
 }
 
@@ -159,23 +146,10 @@ static bzna_status tiff_open(tiff_file *f, const void *data, uint64_t bytes, bzn
     TIFFOpenOptionsSetMaxSingleMemAlloc(options, TIFF_LIMIT_BYTES);
     TIFFOpenOptionsSetErrorHandlerExtR(options, tiff_error, f);
     TIFFOpenOptionsSetWarningHandlerExtR(options, tiff_warning, f);
-    f->tiff = TIFFClientOpenExt("TIFF", "r", (thandle_t)f, tiff_read, tiff_write, tiff_seek, tiff_close, tiff_size,
-                                NULL, NULL, options);
+    f->tiff = TIFFClientOpenExt("TIFF", "r", (thandle_t)f, tiff_read, tiff_read, tiff_seek, tiff_close, tiff_size,
+                                NULL, NULL, options);    /* nothing is written */
     TIFFOpenOptionsFree(options);
     return f->tiff ? tiff_tags(f) : tiff_fail(f, BZNA_E_DECODE, "the file is damaged");
-}
-
-static void tiff_end(tiff_file *f)
-{
-    free(f->buffer);
-    if (f->tiff)
-        TIFFClose(f->tiff);
-}
-
-/* Bits of a sample of the planes. */
-static uint32_t tiff_depth(const tiff_file *f)
-{
-    return f->bits <= 8 || f->photometric == PHOTOMETRIC_SEPARATED ? 8 : f->bits < 16 ? f->bits : 16;
 }
 
 static bzna_status tiff_inspect(void *state, const void *data, uint64_t bytes, bzna_codec_shape *shape,
@@ -193,10 +167,11 @@ static bzna_status tiff_inspect(void *state, const void *data, uint64_t bytes, b
         shape->pixels = f.photometric == PHOTOMETRIC_PALETTE ? BZNA_PIXELS_INDEX :
                         f.colors == 1 ? BZNA_PIXELS_GRAY : BZNA_PIXELS_RGB;
         shape->interleaved = f.colors > 1;
-        shape->depth = tiff_depth(&f);
+        shape->depth = f.depth;
         shape->orientation = orientation <= 8 ? orientation : 1;
     }
-    tiff_end(&f);
+    if (f.tiff)
+        TIFFClose(f.tiff);
     return status;
 }
 
@@ -216,7 +191,7 @@ static int tiff_palette(const tiff_file *f, uint8_t palette[768])
     return 1;
 }
 
-/* Returns sample i of a row, as many bits as the planes have, unsigned. */
+/* Returns sample i of a row, unsigned. */
 static uint32_t tiff_sample(const tiff_file *f, const uint8_t *row, uint64_t i)
 {
     const uint64_t at = i * f->bits;
@@ -231,102 +206,99 @@ static uint32_t tiff_sample(const tiff_file *f, const uint8_t *row, uint64_t i)
     else
         for (uint64_t k = at; k < at + f->bits; k++)
             value = value << 1 | (row[k / 8] >> (7 - k % 8) & 1u);
-
-    if (f->format == SAMPLEFORMAT_INT)
-        value ^= 1u << (f->bits - 1);
-    if (f->photometric == PHOTOMETRIC_MINISWHITE)
-        value ^= 0xffffffffu >> (32 - f->bits);
-    if (f->bits == 32)
-        return value >> 16;
-    if (f->bits < 8 && f->photometric != PHOTOMETRIC_PALETTE)
-        return value * 255 / ((1u << f->bits) - 1);
-    return f->photometric == PHOTOMETRIC_SEPARATED && f->bits == 16 ? value >> 8 : value;
+    return value ^ f->flip;
 }
 
-/* Writes one sample of some pixels of a row: a color; alpha, by which the colors that stand there are divided; or the K
- * of CMYK, which makes R, G and B of them.
- *   row     what libtiff gave; the first pixel there is x0
- *   each    samples of a pixel in it
- *   s       the sample, and where it is among them */
-static void tiff_write_row(const tiff_file *f, const bzna_codec_planes *planes, uint32_t y, uint32_t x0, uint32_t x1,
-                           const uint8_t *row, uint32_t each, uint32_t s)
+/* Writes pixels of a row: without alpha, by which the colors are divided if they were multiplied by it; and CMYK as
+ * R, G and B.
+ *   row     the samples that libtiff gave, of `count` pixels
+ *   plane   bytes from one plane of samples to the next; 0: they are side by side */
+static void tiff_write(const tiff_file *f, uint8_t *to, uint64_t count, const uint8_t *row, uint64_t plane)
 {
-    const int is_deep = tiff_depth(f) > 8, is_cmyk = f->colors == 4;
-    const uint32_t size = is_deep ? 2 : 1, written = f->colors < 3 ? 1 : 3, top = (1u << tiff_depth(f)) - 1;
-    uint8_t *to = formats_row(planes, 0, y) + (uint64_t)x0 * planes->step;
+    const uint32_t used = f->colors + f->is_multiplied, written = f->colors < 3 ? 1 : 3, top = (1u << f->depth) - 1;
+    const int is_number = f->photometric == PHOTOMETRIC_PALETTE, is_cmyk = f->colors == 4;
 
-    for (uint64_t x = 0; x < x1 - x0; x++, to += planes->step) {
-        const uint32_t value = tiff_sample(f, row, x * each + (each > 1 ? s : 0));
+    for (uint64_t x = 0; x < count; x++) {
+        uint32_t v[5];
 
-        if (s < written) {
-            formats_put(to + s * size, is_deep, value);
-            continue;
+        for (uint32_t i = 0; i < used; i++) {
+            v[i] = tiff_sample(f, row + i * plane, plane ? x : x * f->samples + i);
+            if (f->bits > f->depth)
+                v[i] >>= f->bits - f->depth;
+            else if (f->bits < 8 && !is_number)
+                v[i] = v[i] * 255 / ((1u << f->bits) - 1);
         }
-        for (uint32_t c = 0; c < written; c++) {
-            uint8_t *const place = to + c * size;
-            uint32_t color = is_deep ? *(const uint16_t *)(const void *)place : *place;
-
-            if (is_cmyk && s == 3) {
-                const uint32_t light = 255 - value, product = color * light + 128;
-                color = light - ((product + (product >> 8)) >> 8);
-            } else {
-                color = value ? (uint32_t)((uint64_t)color * top / value) : 0;
+        for (uint32_t i = 0; i < written; i++) {
+            if (is_cmyk) {
+                const uint32_t light = 255 - v[3], product = v[i] * light + 128;
+                v[i] = light - ((product + (product >> 8)) >> 8);
             }
-            formats_put(place, is_deep, color < top ? color : top);
+            if (f->is_multiplied) {
+                const uint64_t color = v[f->colors] ? (uint64_t)v[i] * top / v[f->colors] : 0;
+                v[i] = color < top ? (uint32_t)color : top;
+            }
+            formats_put(to, f->depth > 8, v[i]);
+            to += f->depth > 8 ? 2 : 1;
         }
     }
 }
 
-/* Reads tiles, or rows: each sample's from the first row of the strip in which the first needed one lies, since most
- * decompressors cannot skip any. */
-static int tiff_samples(tiff_file *f, const bzna_rectangle *needed, const bzna_codec_planes *planes)
+/* Decodes a tile, or as many bytes of a strip as are needed: of one plane. A picture of Y'CbCr counts as one tile, of
+ * which libtiff makes R, G, B and A, without turning it. */
+static int tiff_block(tiff_file *f, uint32_t x, uint32_t y, uint16_t plane, uint8_t *to, uint64_t bytes)
 {
-    const uint32_t used = f->colors + f->is_multiplied;
-    const int is_tiled = TIFFIsTiled(f->tiff);
-    const tmsize_t pitch = is_tiled ? TIFFTileRowSize(f->tiff) : 0;
-    uint32_t width = f->width, height = 0;
-
-    TIFFGetFieldDefaulted(f->tiff, is_tiled ? TIFFTAG_TILELENGTH : TIFFTAG_ROWSPERSTRIP, &height);
-    if (is_tiled)
-        TIFFGetField(f->tiff, TIFFTAG_TILEWIDTH, &width);
-    if (!width || !height)
-        return 0;
-    for (uint32_t plane = 0; plane < (f->has_planes ? used : 1); plane++)
-        for (uint64_t y = needed->y0 / height * height; y < needed->y1; y += height)
-            for (uint64_t x = is_tiled ? needed->x0 / width * width : 0; x < needed->x1; x += width) {
-                const uint32_t tile = TIFFComputeTile(f->tiff, (uint32_t)x, (uint32_t)y, 0, (uint16_t)plane);
-                const uint32_t right = x + width < f->width ? (uint32_t)x + width : f->width;
-
-                if (is_tiled && TIFFReadEncodedTile(f->tiff, tile, f->buffer, (tmsize_t)f->capacity) < 0)
-                    return 0;
-                for (uint32_t row = (uint32_t)y; row < y + height && row < needed->y1; row++) {
-                    if (!is_tiled && TIFFReadScanline(f->tiff, f->buffer, row, (uint16_t)plane) < 0)
-                        return 0;
-                    for (uint32_t i = plane; i < (f->has_planes ? plane + 1 : used) && row >= needed->y0; i++)
-                        tiff_write_row(f, planes, row, (uint32_t)x, right, f->buffer + (row - (uint32_t)y) * pitch,
-                                       f->has_planes ? 1 : f->samples, i);
-                }
-            }
-    return 1;
-}
-
-/* Has libtiff make RGB of the whole picture, without turning it. */
-static int tiff_by_libtiff(tiff_file *f, const bzna_rectangle *needed, const bzna_codec_planes *planes)
-{
-    uint32_t *const pixels = (uint32_t *)(void *)f->buffer;
     uint16_t orientation = ORIENTATION_TOPLEFT;
 
-    TIFFGetField(f->tiff, TIFFTAG_ORIENTATION, &orientation);
-    if (!TIFFReadRGBAImageOriented(f->tiff, f->width, f->height, pixels, orientation, 1))
-        return 0;
-    for (uint32_t y = needed->y0; y < needed->y1; y++) {
-        uint8_t *to = formats_row(planes, 0, y);
-
-        for (uint64_t x = 0; x < f->width; x++)
-            for (uint32_t c = 0; c < 3; c++)
-                *to++ = (uint8_t)(pixels[(uint64_t)y * f->width + x] >> 8 * c);
+    if (f->photometric == PHOTOMETRIC_YCBCR) {
+        TIFFGetField(f->tiff, TIFFTAG_ORIENTATION, &orientation);
+        return TIFFReadRGBAImageOriented(f->tiff, f->width, f->height, (uint32_t *)(void *)to, orientation, 1);
     }
-    return 1;
+    if (TIFFIsTiled(f->tiff))
+        return TIFFReadEncodedTile(f->tiff, TIFFComputeTile(f->tiff, x, y, 0, plane), to, (tmsize_t)bytes) >= 0;
+    return TIFFReadEncodedStrip(f->tiff, TIFFComputeStrip(f->tiff, y, plane), to, (tmsize_t)bytes) >= 0;
+}
+
+/* Decodes the tiles or strips that are needed. */
+static bzna_status tiff_run(tiff_file *f, const bzna_rectangle *needed, const bzna_codec_planes *planes)
+{
+    const int is_tiled = TIFFIsTiled(f->tiff);
+    uint64_t pitch = is_tiled ? TIFFTileRowSize64(f->tiff) : TIFFScanlineSize64(f->tiff), size;
+    uint32_t width = f->width, height = f->height;
+    uint16_t count;                   /* planes */
+    uint8_t *block;
+    int done = 1;
+
+    if (f->photometric == PHOTOMETRIC_YCBCR) {
+        pitch = 4 * (uint64_t)width;
+        f->samples = 4;
+        f->has_planes = f->is_multiplied = 0;
+    } else if (is_tiled) {
+        TIFFGetField(f->tiff, TIFFTAG_TILEWIDTH, &width);
+        TIFFGetField(f->tiff, TIFFTAG_TILELENGTH, &height);
+    } else {
+        TIFFGetField(f->tiff, TIFFTAG_ROWSPERSTRIP, &height);
+        height = height < f->height ? height : f->height;
+    }
+    count = f->has_planes ? f->colors + f->is_multiplied : 1;
+    if (!width || !height || !pitch || pitch > TIFF_LIMIT_BYTES / count / height)
+        return tiff_fail(f, BZNA_E_LIMIT, "its strips or tiles are too large");
+    size = pitch * height;
+    if (!(block = calloc(count, (size_t)size)))
+        return tiff_fail(f, BZNA_E_MEMORY, "out of memory");
+    for (uint64_t y = needed->y0 / height * height; y < needed->y1; y += height)
+        for (uint64_t x = needed->x0 / width * width; x < needed->x1; x += width) {
+            const uint64_t right = x + width < f->width ? x + width : f->width;
+            const uint64_t end = y + height < needed->y1 ? y + height : needed->y1;
+
+            for (uint16_t i = 0; i < count && done; i++)
+                done = tiff_block(f, (uint32_t)x, (uint32_t)y, i, block + i * size,
+                                  is_tiled ? size : (end - y) * pitch);
+            for (uint64_t row = needed->y0 > y ? needed->y0 : y; row < end && done; row++)
+                tiff_write(f, formats_row(planes, 0, (uint32_t)row) + x * planes->step, right - x,
+                           block + (row - y) * pitch, f->has_planes ? size : 0);
+        }
+    free(block);
+    return done && !f->is_damaged ? BZNA_OK : tiff_fail(f, BZNA_E_DECODE, "the data are damaged");
 }
 
 static bzna_status tiff_decode(void *state, const void *data, uint64_t bytes, const bzna_rectangle *needed,
@@ -334,26 +306,16 @@ static bzna_status tiff_decode(void *state, const void *data, uint64_t bytes, co
 {
     tiff_file f;
     bzna_status status = tiff_open(&f, data, bytes, err);
-    int done = 0;
 
     (void)state;
-    if (status == BZNA_OK) {
-        f.capacity = f.by_libtiff ? 4 * (uint64_t)f.width * f.height :
-               TIFFIsTiled(f.tiff) ? TIFFTileSize64(f.tiff) : TIFFScanlineSize64(f.tiff);
-        if (f.width != planes->width || f.height != planes->height)
-            status = bzna_formats_fail(err, BZNA_E_MISMATCH, "the picture's size has changed");
-        else if (!f.capacity || (!f.by_libtiff && f.capacity > TIFF_LIMIT_BYTES))
-            status = tiff_fail(&f, BZNA_E_LIMIT, "its rows or tiles are too large");
-        else if (!(f.buffer = calloc(1, (size_t)f.capacity)))
-            status = tiff_fail(&f, BZNA_E_MEMORY, "out of memory");
-    }
-    if (status == BZNA_OK) {
-        done = (!planes->palette || tiff_palette(&f, planes->palette)) &&
-               (f.by_libtiff ? tiff_by_libtiff : tiff_samples)(&f, needed, planes);
-        if (!done || f.is_damaged)
-            status = tiff_fail(&f, BZNA_E_DECODE, "the data are damaged");
-    }
-    tiff_end(&f);
+    if (status == BZNA_OK && (f.width != planes->width || f.height != planes->height))
+        status = tiff_fail(&f, BZNA_E_MISMATCH, "the picture's size has changed");
+    else if (status == BZNA_OK && planes->palette && !tiff_palette(&f, planes->palette))
+        status = tiff_fail(&f, BZNA_E_DECODE, "there is no palette");
+    else if (status == BZNA_OK)
+        status = tiff_run(&f, needed, planes);
+    if (f.tiff)
+        TIFFClose(f.tiff);
     return status;
 }
 
