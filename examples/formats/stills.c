@@ -50,10 +50,7 @@ static int32_t pnm_recognize(void *user, const void *head, uint64_t bytes)
 typedef struct still {
     AVCodecContext *decoder;
     AVFrame        *frame;
-    AVPacket       *packet;
-    uint8_t        *file;             /* the picture as libavcodec takes it: padded */
-    uint64_t        bytes;            /* at file */
-    uint16_t       *line;             /* a row of samples */
+    AVPacket       *packet;           /* the picture as libavcodec takes it */
     uint8_t         palette[768];     /* of a GIF: R, G, B */
 } still;
 
@@ -88,7 +85,7 @@ enum { GIF_HEAD = 13 + 768 + 10 };    /* bytes of the file that is made here, be
 static bzna_status gif_rewrite(formats_bytes *r, still *s, bzna_error *err)
 {
     const uint8_t *const head = formats_take(r, 13), *picture, *codes;
-    uint8_t *const palette = s->palette, *const to = s->file, around[3] = { 255, 255, 255 };
+    uint8_t *const palette = s->palette, *const to = s->packet->data, around[3] = { 255, 255, 255 };
     uint32_t background, block, colors, own;
 
     if (!head)
@@ -124,8 +121,8 @@ static bzna_status gif_rewrite(formats_bytes *r, still *s, bzna_error *err)
     to[GIF_HEAD - 10] = 0x2c;
     memcpy(to + GIF_HEAD - 9, picture, 8);
     to[GIF_HEAD - 1] = picture[8] & 0x40;                   /* rows in four passes */
-    s->bytes = GIF_HEAD + (uint64_t)(r->at - codes);
     memcpy(to + GIF_HEAD, codes, (size_t)(r->at - codes));
+    av_shrink_packet(s->packet, (int)(GIF_HEAD + (r->at - codes)));
     return BZNA_OK;
 }
 
@@ -143,10 +140,8 @@ static int bmp_is_filled(formats_bytes r, uint32_t width, uint32_t height, int i
     while (y < height) {
         const uint32_t count = formats_u8(&r), code = formats_u8(&r);
 
-        if (r.overrun)
-            return y == height - 1 && x == width;
-        if (!count && code == 1)
-            return y == height - 1;
+        if (r.overrun || (!count && code == 1))
+            return y == height - 1 && (!r.overrun || x == width);
         if (!count && code == 0) {
             x = 0;
             y++;
@@ -164,11 +159,11 @@ static int bmp_is_filled(formats_bytes r, uint32_t width, uint32_t height, int i
     return 1;
 }
 
-/* Refuses what libavcodec decodes to wrong pixels, or as if nothing was missing. */
-static bzna_status bmp_check(const still *s, bzna_error *err)
+/* Refuses what libavcodec decodes to wrong pixels, or as if nothing was missing.
+ *     file   with zeros behind it */
+static bzna_status bmp_check(const uint8_t *file, uint64_t bytes, bzna_error *err)
 {
-    const uint8_t *const file = s->file;        /* which has zeros behind it */
-    const uint32_t pixels = AV_RL32(file + 10), header = AV_RL32(file + 14), is_old = header == 12;
+    const uint32_t pixels = AV_RL32(file + 10), is_old = AV_RL32(file + 14) == 12;
     const uint32_t width = is_old ? AV_RL16(file + 18) : AV_RL32(file + 18);
     const uint32_t signed_height = is_old ? AV_RL16(file + 20) : AV_RL32(file + 22);
     /* negative: rows are stored from the top */
@@ -176,60 +171,17 @@ static bzna_status bmp_check(const still *s, bzna_error *err)
     const uint32_t bits = AV_RL16(file + (is_old ? 24 : 28)), compression = is_old ? 0 : AV_RL32(file + 30);
     const int is_run = compression == BMP_RLE8 || compression == BMP_RLE4;
 
-    if (!width || !height || bits > 32 || pixels > s->bytes ||
-        (!is_run && ((uint64_t)width * bits + 31) / 32 * 4 > (s->bytes - pixels) / height))
+    if (compression > BMP_MASKS || (compression == BMP_MASKS && bits != 16 && bits != 32))
+        return bzna_formats_fail(err, BZNA_E_CODEC, "its compression, or masks of R, G and B, are not supported");
+    if (!width || !height || bits > 32 || pixels > bytes || (is_run && bits != (compression == BMP_RLE8 ? 8 : 4)) ||
+        (!is_run && ((uint64_t)width * bits + 31) / 32 * 4 > (bytes - pixels) / height))
         return still_fail(err, "truncated, or the header is damaged");
-    if (!is_old && header != 40 && header != 56 && header != 64 && header != 108 && header != 124) {
-        snprintf(err->message, sizeof err->message, "a header of %u bytes is not supported", (unsigned)header);
-        return BZNA_E_CODEC;
-    }
-    if (compression > BMP_MASKS)
-        return bzna_formats_fail(err, BZNA_E_CODEC, compression == 4 ? "a JPEG in it is not supported" :
-                                 compression == 5 ? "a PNG in it is not supported" : "its compression is unknown");
-    if (is_run && bits != (compression == BMP_RLE8 ? 8 : 4))
-        return still_fail(err, "its run-length code and its bits a pixel do not match");
-    if (compression == BMP_MASKS && bits != 16 && bits != 32)
-        return bzna_formats_fail(err, BZNA_E_CODEC, "its masks of R, G and B are not supported");
-    if (is_run && !bmp_is_filled((formats_bytes){ file + pixels, s->bytes - pixels, 0 }, width, height,
-                                 compression == BMP_RLE4))
+    if (is_run && !bmp_is_filled((formats_bytes){ file + pixels, bytes - pixels, 0 }, width, height, bits == 4))
         return still_fail(err, "run lengths do not fill the picture, or go past it");
     return BZNA_OK;
 }
 
 /* ---- libavcodec ---- */
-
-/* Makes the file that libavcodec decodes. */
-static bzna_status still_begin(still *s, enum AVCodecID id, const void *data, uint64_t bytes, bzna_error *err)
-{
-    formats_bytes r = { data, bytes, 0 };
-    bzna_status status;
-
-    *s = (still){ .frame = av_frame_alloc(), .packet = av_packet_alloc(), .bytes = bytes,
-                  .file = calloc(1, (size_t)bytes + GIF_HEAD + AV_INPUT_BUFFER_PADDING_SIZE) };
-    if (bytes > INT32_MAX / 2)
-        return bzna_formats_fail(err, BZNA_E_LIMIT, "the file is too large for libavcodec");
-    if (!s->frame || !s->packet || !s->file)
-        return bzna_formats_fail(err, BZNA_E_MEMORY, "out of memory");
-    if (id == AV_CODEC_ID_GIF) {
-        status = gif_rewrite(&r, s, err);
-        if (r.overrun)
-            status = bzna_formats_fail(err, BZNA_E_TRUNCATED, "truncated");
-        if (status != BZNA_OK)
-            err->byte_offset = bytes - r.left;
-        return status;
-    }
-    memcpy(s->file, data, (size_t)bytes);
-    return id == AV_CODEC_ID_BMP ? bmp_check(s, err) : BZNA_OK;
-}
-
-static void still_end(still *s)
-{
-    avcodec_free_context(&s->decoder);
-    av_frame_free(&s->frame);
-    av_packet_free(&s->packet);
-    free(s->file);
-    free(s->line);
-}
 
 /* Notes what a decoder is about to decode, as its get_buffer2, and gives it no memory for the pixels. */
 static int still_note(AVCodecContext *decoder, AVFrame *frame, int flags)
@@ -242,31 +194,23 @@ static int still_note(AVCodecContext *decoder, AVFrame *frame, int flags)
         return AVERROR_INVALIDDATA;
     shape->width = (uint32_t)decoder->width;
     shape->height = (uint32_t)decoder->height;
-    shape->pixels = format->flags & AV_PIX_FMT_FLAG_PAL ? BZNA_PIXELS_INDEX :
+    shape->pixels = format->flags & AV_PIX_FMT_FLAG_PAL || decoder->codec_id == AV_CODEC_ID_GIF ? BZNA_PIXELS_INDEX :
                     format->nb_components < 3 ? BZNA_PIXELS_GRAY : BZNA_PIXELS_RGB;
     shape->interleaved = shape->pixels == BZNA_PIXELS_RGB;
     shape->depth = format->comp[0].depth > 8 ? 16 : 8;
     return AVERROR_EXIT;
 }
 
-/* Decodes the file to the frame; or only reads what it says of its shape, if that is not NULL. Where memory lacks,
- * libavcodec may call the picture damaged: so what fails is decoded again, and damage is found each time. */
+/* Decodes the packet to the frame; or only reads what it says of its shape, if that is not NULL. */
 static bzna_status still_run(still *s, enum AVCodecID id, bzna_codec_shape *shape, bzna_error *err)
 {
     const AVCodec *codec = avcodec_find_decoder(id);
     char text[AV_ERROR_MAX_STRING_SIZE] = "";
-    int result = codec ? -1 : AVERROR_DECODER_NOT_FOUND;
+    int result = codec ? AVERROR(ENOMEM) : AVERROR_DECODER_NOT_FOUND;
 
-    s->packet->data = s->file;
-    s->packet->size = (int)s->bytes;
-    s->packet->flags = AV_PKT_FLAG_KEY;
-    for (int i = 0; i < 2 && codec && result < 0 && result != AVERROR_EXIT; i++) {
-        avcodec_free_context(&s->decoder);
-        result = AVERROR(ENOMEM);
-        if (!(s->decoder = avcodec_alloc_context3(codec)))
-            break;
+    if (codec && (s->decoder = avcodec_alloc_context3(codec)) != NULL) {
         s->decoder->thread_count = 1;
-        s->decoder->err_recognition = AV_EF_EXPLODE | AV_EF_BITSTREAM | AV_EF_BUFFER | AV_EF_CRCCHECK;
+        s->decoder->err_recognition = AV_EF_EXPLODE;
         s->decoder->log_level_offset = 64;                  /* errors are returned, not printed */
         s->decoder->opaque = shape;
         if (shape)
@@ -284,21 +228,49 @@ static bzna_status still_run(still *s, enum AVCodecID id, bzna_codec_shape *shap
            result == AVERROR_PATCHWELCOME || result == AVERROR_DECODER_NOT_FOUND ? BZNA_E_CODEC : BZNA_E_DECODE;
 }
 
+/* Opens a picture: decodes it, or only reads its shape, if that is not NULL. It is to be closed in any case. */
+static bzna_status still_open(still *s, const void *data, uint64_t bytes, bzna_codec_shape *shape, bzna_error *err)
+{
+    formats_bytes r = { data, bytes, 0 };
+    const uint8_t kind = *r.at;
+    bzna_status status = BZNA_OK;
+
+    *s = (still){ .frame = av_frame_alloc(), .packet = av_packet_alloc() };
+    if (bytes > INT32_MAX / 2)
+        return bzna_formats_fail(err, BZNA_E_LIMIT, "the file is too large for libavcodec");
+    if (!s->frame || !s->packet || av_new_packet(s->packet, (int)bytes + (kind == 'G' ? GIF_HEAD : 0)) < 0)
+        return bzna_formats_fail(err, BZNA_E_MEMORY, "out of memory");
+    if (kind == 'G') {
+        status = gif_rewrite(&r, s, err);
+        if (r.overrun)
+            status = bzna_formats_fail(err, BZNA_E_TRUNCATED, "truncated");
+        err->byte_offset = status != BZNA_OK ? bytes - r.left : err->byte_offset;
+    } else {
+        memcpy(s->packet->data, data, (size_t)bytes);
+        if (kind == 'B')
+            status = bmp_check(s->packet->data, bytes, err);
+    }
+    if (status != BZNA_OK)
+        return status;
+    /* one decoder reads all of PNM, and notices what is missing */
+    return still_run(s, kind == 'G' ? AV_CODEC_ID_GIF : kind == 'B' ? AV_CODEC_ID_BMP : AV_CODEC_ID_PPM, shape, err);
+}
+
+static void still_close(still *s)
+{
+    avcodec_free_context(&s->decoder);
+    av_frame_free(&s->frame);
+    av_packet_free(&s->packet);
+}
+
 static bzna_status still_inspect(void *state, const void *data, uint64_t bytes, bzna_codec_shape *shape,
                                  bzna_error *err)
 {
-    const enum AVCodecID id = *(const enum AVCodecID *)state;
     still s;
-    bzna_status status = still_begin(&s, id, data, bytes, err);
+    const bzna_status status = still_open(&s, data, bytes, shape, err);
 
-    if (status == BZNA_OK && id == AV_CODEC_ID_GIF) {
-        shape->width = s.file[6] | (uint32_t)s.file[7] << 8;
-        shape->height = s.file[8] | (uint32_t)s.file[9] << 8;
-        shape->pixels = BZNA_PIXELS_INDEX;
-    } else if (status == BZNA_OK) {
-        status = still_run(&s, id, shape, err);
-    }
-    still_end(&s);
+    (void)state;
+    still_close(&s);
     return status;
 }
 
@@ -310,6 +282,7 @@ static int still_copy(const still *s, const bzna_rectangle *needed, const bzna_c
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
     const int is_deep = format && format->comp[0].depth > 8;
     const uint32_t flip = frame->format == AV_PIX_FMT_MONOWHITE, size = is_deep ? 2 : 1, count = planes->step / size;
+    uint16_t line[256];               /* samples of a part of a row */
 
     if (!format || (uint32_t)frame->width != planes->width || (uint32_t)frame->height != planes->height ||
         count > format->nb_components)
@@ -322,10 +295,12 @@ static int still_copy(const still *s, const bzna_rectangle *needed, const bzna_c
             uint8_t *to = formats_row(planes, 0, y) + c * size;
             const uint32_t top = (1u << format->comp[c].depth) - 1;
 
-            av_read_image_line2(s->line, (const uint8_t **)(uintptr_t)frame->data, frame->linesize, format, 0, (int)y,
-                                (int)c, frame->width, 0, 2);
-            for (uint32_t x = 0; x < planes->width; x++, to += planes->step)
-                formats_put(to, is_deep, is_deep ? s->line[x] : (s->line[x] ^ flip) * 255u / top);
+            for (uint32_t x = 0; x < planes->width; x++, to += planes->step) {
+                if (x % 256 == 0)
+                    av_read_image_line2(line, (const uint8_t **)(uintptr_t)frame->data, frame->linesize, format, (int)x,
+                                        (int)y, (int)c, planes->width - x < 256 ? frame->width - (int)x : 256, 0, 2);
+                formats_put(to, is_deep, is_deep ? line[x % 256] : (line[x % 256] ^ flip) * 255u / top);
+            }
         }
     return 1;
 }
@@ -333,51 +308,36 @@ static int still_copy(const still *s, const bzna_rectangle *needed, const bzna_c
 static bzna_status still_decode(void *state, const void *data, uint64_t bytes, const bzna_rectangle *needed,
                                 const bzna_codec_planes *planes, bzna_error *err)
 {
-    const enum AVCodecID id = *(const enum AVCodecID *)state;
     still s;
-    bzna_status status = still_begin(&s, id, data, bytes, err);
+    bzna_status status = still_open(&s, data, bytes, NULL, err);
 
-    if (status == BZNA_OK && !(s.line = malloc(planes->width * sizeof *s.line)))
-        status = bzna_formats_fail(err, BZNA_E_MEMORY, "out of memory");
-    if (status == BZNA_OK)
-        status = still_run(&s, id, NULL, err);
+    (void)state;
     if (status == BZNA_OK && !still_copy(&s, needed, planes))
         status = bzna_formats_fail(err, BZNA_E_MISMATCH, "libavcodec's picture is not what the header says");
-    still_end(&s);
+    still_close(&s);
     return status;
 }
 
-/* One decoder reads all of PNM, and notices what is missing. */
-static const enum AVCodecID still_ids[] = { AV_CODEC_ID_GIF, AV_CODEC_ID_BMP, AV_CODEC_ID_PPM };
-
 #endif
 
-static void still_fill(bzna_codec *codec, int kind)
+/* What the codecs have in common. */
+static bzna_codec still_codec(const char *name, const char *extensions, bzna_codec_recognize_fn recognize)
 {
-    static const struct {
-        const char *name, *extensions;
-        int32_t   (*recognize)(void *user, const void *head, uint64_t bytes);
-    } kinds[] = {
-        { "GIF", "gif", gif_recognize }, { "BMP", "bmp", bmp_recognize },
-        { "PNM", "ppm pgm pbm pnm pam", pnm_recognize },
-    };
-
-    *codec = (bzna_codec){
-        .struct_size = sizeof *codec,
-        .name = kinds[kind].name,
-        .extensions = kinds[kind].extensions,
-        .recognize = kinds[kind].recognize,
+    return (bzna_codec){
+        .struct_size = sizeof(bzna_codec),
+        .name = name,
+        .extensions = extensions,
+        .recognize = recognize,
 #ifdef BENZINA_FORMATS_NO_STILLS
         .user = (void *)"libavcodec",
         .unwrap = bzna_formats_lacks,
 #else
-        .user = (void *)(uintptr_t)&still_ids[kind],
         .inspect = still_inspect,
         .decode = still_decode,
 #endif
     };
 }
 
-void bzna_formats_gif(bzna_codec *codec) { still_fill(codec, 0); }
-void bzna_formats_bmp(bzna_codec *codec) { still_fill(codec, 1); }
-void bzna_formats_pnm(bzna_codec *codec) { still_fill(codec, 2); }
+void bzna_formats_gif(bzna_codec *codec) { *codec = still_codec("GIF", "gif", gif_recognize); }
+void bzna_formats_bmp(bzna_codec *codec) { *codec = still_codec("BMP", "bmp", bmp_recognize); }
+void bzna_formats_pnm(bzna_codec *codec) { *codec = still_codec("PNM", "ppm pgm pbm pnm pam", pnm_recognize); }
