@@ -457,11 +457,12 @@ BZNA_FORMATS_API void bzna_formats_rules_close(bzna_rules *rules);
 
 /* ---- For the files of this folder ------------------------------------------------------------- */
 
-/* Fails with a message, for the files of this folder. The library puts the codec's name, the sample and the file before
- * it. */
+/* Fails with a message, for the files of this folder, unless there is one, such as that of a library that decodes. The
+ * library puts the codec's name, the sample and the file before it. */
 static inline bzna_status bzna_formats_fail(bzna_error *err, bzna_status status, const char *why)
 {
-    snprintf(err->message, sizeof err->message, "%s", why);
+    if (!*err->message)
+        snprintf(err->message, sizeof err->message, "%s", why);
     return status;
 }
 
@@ -488,6 +489,13 @@ static inline void formats_put(uint8_t *to, int is_deep, uint32_t value)
         *(uint16_t *)(void *)to = (uint16_t)value;
     else
         *to = (uint8_t)value;
+}
+
+/* Returns a sample of `bits` bits as one of `depth` bits, 8 to 16: fewer than 8 are stretched to 0..255, and of more than
+ * depth the upper ones are taken. */
+static inline uint32_t formats_scale(uint32_t value, uint32_t bits, uint32_t depth)
+{
+    return bits > depth ? value >> (bits - depth) : bits < 8 ? value * 255 / ((1u << bits) - 1) : value;
 }
 
 /* A file in memory, as a library reads it that has its own way of reading. */

@@ -166,12 +166,6 @@ static void j2k_message(const char *text, void *user)
     }
 }
 
-/* Fails, unless OpenJPEG has said why. */
-static bzna_status j2k_fail(bzna_error *err, bzna_status status, const char *why)
-{
-    return *err->message ? BZNA_E_DECODE : bzna_formats_fail(err, status, why);
-}
-
 /* Has OpenJPEG read the header. */
 static bzna_status j2k_header(j2k_file *j, int is_file, bzna_error *err)
 {
@@ -187,9 +181,12 @@ static bzna_status j2k_header(j2k_file *j, int is_file, bzna_error *err)
     opj_stream_set_user_data_length(j->stream, j->file.size);
     opj_stream_set_read_function(j->stream, j2k_stream_read);
     if (!opj_setup_decoder(j->codec, &parameters) || !opj_read_header(j->stream, j->codec, &j->image))
-        return j2k_fail(err, BZNA_E_DECODE, "the header is damaged");
+        return bzna_formats_fail(err, BZNA_E_DECODE, "the header is damaged");
     return BZNA_OK;
 }
+
+/* Bits of a sample of the planes. */
+static uint32_t j2k_depth(const j2k_file *j) { return j->bits <= 8 ? 8 : j2k_least(j->bits, 16); }
 
 /* Opens a file, and reads all that inspect says. It is to be closed in any case. */
 static bzna_status j2k_open(j2k_file *j, const void *data, uint64_t bytes, bzna_codec_shape *shape, bzna_error *err)
@@ -230,7 +227,7 @@ static bzna_status j2k_open(j2k_file *j, const void *data, uint64_t bytes, bzna_
     j->origin[1] = j->image->y0;
     shape->width = c->w;
     shape->height = c->h;
-    shape->depth = j->bits <= 8 ? 8 : j2k_least(j->bits, 16);
+    shape->depth = j2k_depth(j);
     shape->chroma_shift_x = j->shift[0];
     shape->chroma_shift_y = j->shift[1];
     /* without a word on color, subsampled chroma is what tells */
@@ -273,7 +270,7 @@ static int j2k_write(const j2k_file *j, const bzna_rectangle *needed, const bzna
     const uint32_t shift_x = color ? j->shift[0] : 0, shift_y = color ? j->shift[1] : 0;
     const uint32_t x0 = needed->x0 >> shift_x, x1 = ((needed->x1 - 1) >> shift_x) + 1;
     const uint32_t y1 = ((needed->y1 - 1) >> shift_y) + 1;
-    const int64_t middle = c->sgnd ? (int64_t)1 << (c->prec - 1) : 0, top = ((int64_t)1 << c->prec) - 1;
+    const uint32_t middle = c->sgnd ? 1u << (j->bits - 1) : 0, depth = j2k_depth(j);
 
     if (!c->data || !c->w || !c->h || c->prec != j->bits || c->dx != j->image->comps->dx << shift_x ||
         c->dy != j->image->comps->dy << shift_y)
@@ -284,12 +281,8 @@ static int j2k_write(const j2k_file *j, const bzna_rectangle *needed, const bzna
         const OPJ_INT32 *row = c->data + (uint64_t)j2k_place(y, origin_y, c->y0, c->h) * c->w;
 
         for (uint32_t x = x0; x < x1; x++, to += planes->step) {
-            int64_t number = row[j2k_place(x, origin_x, c->x0, c->w)] + middle;
-
-            number = number < 0 ? 0 : number > top ? top : number;
-            if (c->prec < 8)
-                number = number * 255 / top;
-            formats_put(to, c->prec > 8, (uint32_t)(number >> (c->prec > 16 ? c->prec - 16 : 0)));
+            const uint32_t number = (uint32_t)row[j2k_place(x, origin_x, c->x0, c->w)] + middle;
+            formats_put(to, depth > 8, formats_scale(number, j->bits, depth));
         }
     }
     return 1;
@@ -311,7 +304,7 @@ static bzna_status j2k_decode(void *state, const void *data, uint64_t bytes, con
                !opj_set_decode_area(j.codec, j.image, x + (OPJ_INT32)needed->x0, y + (OPJ_INT32)needed->y0,
                                     x + (OPJ_INT32)needed->x1, y + (OPJ_INT32)needed->y1)) ||
               !opj_decode(j.codec, j.stream, j.image) || !opj_end_decompress(j.codec, j.stream)))
-        status = j2k_fail(err, BZNA_E_DECODE, "the data are damaged");
+        status = bzna_formats_fail(err, BZNA_E_DECODE, "the data are damaged");
     for (uint32_t i = 0; status == BZNA_OK && i < j.colors; i++)
         if (i >= j.image->numcomps || !j2k_write(&j, needed, planes, i))
             status = bzna_formats_fail(err, BZNA_E_CODEC, "components of such sizes or depths are not supported");

@@ -205,7 +205,6 @@ static int still_note(AVCodecContext *decoder, AVFrame *frame, int flags)
 static bzna_status still_run(still *s, enum AVCodecID id, bzna_codec_shape *shape, bzna_error *err)
 {
     const AVCodec *codec = avcodec_find_decoder(id);
-    char text[AV_ERROR_MAX_STRING_SIZE] = "";
     int result = codec ? AVERROR(ENOMEM) : AVERROR_DECODER_NOT_FOUND;
 
     if (codec && (s->decoder = avcodec_alloc_context3(codec)) != NULL) {
@@ -221,8 +220,7 @@ static bzna_status still_run(still *s, enum AVCodecID id, bzna_codec_shape *shap
     }
     if (result >= 0 || result == AVERROR_EXIT)
         return BZNA_OK;
-    av_strerror(result, text, sizeof text);
-    snprintf(err->message, sizeof err->message, "libavcodec: %s", text);
+    snprintf(err->message, sizeof err->message, "libavcodec: %s", av_err2str(result));
     err->native_code = result;
     return result == AVERROR(ENOMEM) ? BZNA_E_MEMORY :
            result == AVERROR_PATCHWELCOME || result == AVERROR_DECODER_NOT_FOUND ? BZNA_E_CODEC : BZNA_E_DECODE;
@@ -293,13 +291,13 @@ static int still_copy(const still *s, const bzna_rectangle *needed, const bzna_c
     for (uint32_t y = needed->y0; y < needed->y1; y++)
         for (uint32_t c = 0; c < count; c++) {
             uint8_t *to = formats_row(planes, 0, y) + c * size;
-            const uint32_t top = (1u << format->comp[c].depth) - 1;
+            const uint32_t depth = (uint32_t)format->comp[c].depth;
 
             for (uint32_t x = 0; x < planes->width; x++, to += planes->step) {
                 if (x % 256 == 0)
                     av_read_image_line2(line, (const uint8_t **)(uintptr_t)frame->data, frame->linesize, format, (int)x,
                                         (int)y, (int)c, planes->width - x < 256 ? frame->width - (int)x : 256, 0, 2);
-                formats_put(to, is_deep, is_deep ? line[x % 256] : (line[x % 256] ^ flip) * 255u / top);
+                formats_put(to, is_deep, formats_scale(line[x % 256] ^ flip, depth, 8 * size));
             }
         }
     return 1;

@@ -45,7 +45,7 @@ typedef struct tiff_file {
     int            is_damaged;        /* 1: libtiff has warned of damage */
     uint32_t       width, height;
     uint16_t       bits, samples;     /* of a sample; of a pixel */
-    uint16_t       photometric;
+    uint16_t       photometric, orientation;
     uint16_t       has_planes;        /* samples lie in planes */
     uint16_t       colors;            /* samples that are colors: 1, 3, or 4 of CMYK */
     uint16_t       is_multiplied;     /* the sample after the colors is alpha, by which they were multiplied */
@@ -60,8 +60,8 @@ static tmsize_t tiff_read(thandle_t handle, void *to, tmsize_t bytes)
 
 static toff_t tiff_seek(thandle_t handle, toff_t offset, int whence)
 {
-    formats_file *f = &((tiff_file *)handle)->file;
-    return f->at = offset + (whence == SEEK_CUR ? f->at : whence == SEEK_END ? f->size : 0);
+    (void)whence;                     /* what only reads counts from the beginning */
+    return ((tiff_file *)handle)->file.at = offset;
 }
 
 static toff_t tiff_size(thandle_t handle) { return ((tiff_file *)handle)->file.size; }
@@ -89,12 +89,6 @@ static int tiff_warning(TIFF *tiff, void *user, const char *module, const char *
     return tiff_error(tiff, user, module, format, arguments);
 }
 
-/* Fails, unless libtiff has said why: then the file is damaged. */
-static bzna_status tiff_fail(const tiff_file *f, bzna_status status, const char *why)
-{
-    return *f->err->message ? BZNA_E_DECODE : bzna_formats_fail(f->err, status, why);
-}
-
 /* Reads the tags. */
 static bzna_status tiff_tags(tiff_file *f)
 {
@@ -109,6 +103,7 @@ static bzna_status tiff_tags(tiff_file *f)
     TIFFGetFieldDefaulted(t, TIFFTAG_SAMPLESPERPIXEL, &f->samples);
     TIFFGetFieldDefaulted(t, TIFFTAG_SAMPLEFORMAT, &format);
     TIFFGetFieldDefaulted(t, TIFFTAG_COMPRESSION, &compression);
+    TIFFGetFieldDefaulted(t, TIFFTAG_ORIENTATION, &f->orientation);
     TIFFGetFieldDefaulted(t, TIFFTAG_PLANARCONFIG, &planes);
     TIFFGetFieldDefaulted(t, TIFFTAG_EXTRASAMPLES, &extras, &kinds);
     f->has_planes = planes == PLANARCONFIG_SEPARATE && f->samples > 1;
@@ -142,33 +137,31 @@ static bzna_status tiff_open(tiff_file *f, const void *data, uint64_t bytes, bzn
 
     *f = (tiff_file){ .file = { data, bytes, 0 }, .err = err };
     if (!options)
-        return tiff_fail(f, BZNA_E_MEMORY, "out of memory");
+        return bzna_formats_fail(f->err, BZNA_E_MEMORY, "out of memory");
     TIFFOpenOptionsSetMaxSingleMemAlloc(options, TIFF_LIMIT_BYTES);
     TIFFOpenOptionsSetErrorHandlerExtR(options, tiff_error, f);
     TIFFOpenOptionsSetWarningHandlerExtR(options, tiff_warning, f);
     f->tiff = TIFFClientOpenExt("TIFF", "r", (thandle_t)f, tiff_read, tiff_read, tiff_seek, tiff_close, tiff_size,
                                 NULL, NULL, options);    /* nothing is written */
     TIFFOpenOptionsFree(options);
-    return f->tiff ? tiff_tags(f) : tiff_fail(f, BZNA_E_DECODE, "the file is damaged");
+    return f->tiff ? tiff_tags(f) : bzna_formats_fail(f->err, BZNA_E_DECODE, "the file is damaged");
 }
 
 static bzna_status tiff_inspect(void *state, const void *data, uint64_t bytes, bzna_codec_shape *shape,
                                 bzna_error *err)
 {
     tiff_file f;
-    uint16_t orientation = 1;
     const bzna_status status = tiff_open(&f, data, bytes, err);
 
     (void)state;
     if (status == BZNA_OK) {
-        TIFFGetField(f.tiff, TIFFTAG_ORIENTATION, &orientation);
         shape->width = f.width;
         shape->height = f.height;
         shape->pixels = f.photometric == PHOTOMETRIC_PALETTE ? BZNA_PIXELS_INDEX :
                         f.colors == 1 ? BZNA_PIXELS_GRAY : BZNA_PIXELS_RGB;
         shape->interleaved = f.colors > 1;
         shape->depth = f.depth;
-        shape->orientation = orientation <= 8 ? orientation : 1;
+        shape->orientation = f.orientation;
     }
     if (f.tiff)
         TIFFClose(f.tiff);
@@ -216,20 +209,17 @@ static uint32_t tiff_sample(const tiff_file *f, const uint8_t *row, uint64_t i)
 static void tiff_write(const tiff_file *f, uint8_t *to, uint64_t count, const uint8_t *row, uint64_t plane)
 {
     const uint32_t used = f->colors + f->is_multiplied, written = f->colors < 3 ? 1 : 3, top = (1u << f->depth) - 1;
-    const int is_number = f->photometric == PHOTOMETRIC_PALETTE, is_cmyk = f->colors == 4;
 
     for (uint64_t x = 0; x < count; x++) {
         uint32_t v[5];
 
         for (uint32_t i = 0; i < used; i++) {
             v[i] = tiff_sample(f, row + i * plane, plane ? x : x * f->samples + i);
-            if (f->bits > f->depth)
-                v[i] >>= f->bits - f->depth;
-            else if (f->bits < 8 && !is_number)
-                v[i] = v[i] * 255 / ((1u << f->bits) - 1);
+            if (f->photometric != PHOTOMETRIC_PALETTE)
+                v[i] = formats_scale(v[i], f->bits, f->depth);
         }
         for (uint32_t i = 0; i < written; i++) {
-            if (is_cmyk) {
+            if (f->colors == 4) {
                 const uint32_t light = 255 - v[3], product = v[i] * light + 128;
                 v[i] = light - ((product + (product >> 8)) >> 8);
             }
@@ -247,12 +237,8 @@ static void tiff_write(const tiff_file *f, uint8_t *to, uint64_t count, const ui
  * which libtiff makes R, G, B and A, without turning it. */
 static int tiff_block(tiff_file *f, uint32_t x, uint32_t y, uint16_t plane, uint8_t *to, uint64_t bytes)
 {
-    uint16_t orientation = ORIENTATION_TOPLEFT;
-
-    if (f->photometric == PHOTOMETRIC_YCBCR) {
-        TIFFGetField(f->tiff, TIFFTAG_ORIENTATION, &orientation);
-        return TIFFReadRGBAImageOriented(f->tiff, f->width, f->height, (uint32_t *)(void *)to, orientation, 1);
-    }
+    if (f->photometric == PHOTOMETRIC_YCBCR)
+        return TIFFReadRGBAImageOriented(f->tiff, f->width, f->height, (uint32_t *)(void *)to, f->orientation, 1);
     if (TIFFIsTiled(f->tiff))
         return TIFFReadEncodedTile(f->tiff, TIFFComputeTile(f->tiff, x, y, 0, plane), to, (tmsize_t)bytes) >= 0;
     return TIFFReadEncodedStrip(f->tiff, TIFFComputeStrip(f->tiff, y, plane), to, (tmsize_t)bytes) >= 0;
@@ -281,10 +267,10 @@ static bzna_status tiff_run(tiff_file *f, const bzna_rectangle *needed, const bz
     }
     count = f->has_planes ? f->colors + f->is_multiplied : 1;
     if (!width || !height || !pitch || pitch > TIFF_LIMIT_BYTES / count / height)
-        return tiff_fail(f, BZNA_E_LIMIT, "its strips or tiles are too large");
+        return bzna_formats_fail(f->err, BZNA_E_LIMIT, "its strips or tiles are too large");
     size = pitch * height;
     if (!(block = calloc(count, (size_t)size)))
-        return tiff_fail(f, BZNA_E_MEMORY, "out of memory");
+        return bzna_formats_fail(f->err, BZNA_E_MEMORY, "out of memory");
     for (uint64_t y = needed->y0 / height * height; y < needed->y1; y += height)
         for (uint64_t x = needed->x0 / width * width; x < needed->x1; x += width) {
             const uint64_t right = x + width < f->width ? x + width : f->width;
@@ -298,7 +284,7 @@ static bzna_status tiff_run(tiff_file *f, const bzna_rectangle *needed, const bz
                            block + (row - y) * pitch, f->has_planes ? size : 0);
         }
     free(block);
-    return done && !f->is_damaged ? BZNA_OK : tiff_fail(f, BZNA_E_DECODE, "the data are damaged");
+    return done && !f->is_damaged ? BZNA_OK : bzna_formats_fail(f->err, BZNA_E_DECODE, "the data are damaged");
 }
 
 static bzna_status tiff_decode(void *state, const void *data, uint64_t bytes, const bzna_rectangle *needed,
@@ -309,9 +295,9 @@ static bzna_status tiff_decode(void *state, const void *data, uint64_t bytes, co
 
     (void)state;
     if (status == BZNA_OK && (f.width != planes->width || f.height != planes->height))
-        status = tiff_fail(&f, BZNA_E_MISMATCH, "the picture's size has changed");
+        status = bzna_formats_fail(err, BZNA_E_MISMATCH, "the picture's size has changed");
     else if (status == BZNA_OK && planes->palette && !tiff_palette(&f, planes->palette))
-        status = tiff_fail(&f, BZNA_E_DECODE, "there is no palette");
+        status = bzna_formats_fail(err, BZNA_E_DECODE, "there is no palette");
     else if (status == BZNA_OK)
         status = tiff_run(&f, needed, planes);
     if (f.tiff)
