@@ -86,9 +86,9 @@ static uint32_t j2k_style(formats_bytes *r, uint32_t style, uint32_t least)
     return least;
 }
 
-/* Refuses a picture of so many tiles, or in so many parts that OpenJPEG's notes on them, some 300 bytes for a code block
- * and for a precinct, would take more memory than a picture may. The main header and those of all tiles may say how
- * small the parts are.
+/* Refuses a picture of so many tiles, or in so many parts that OpenJPEG's notes on them, some 300 bytes for a code
+ * block and for a precinct, would take more memory than a picture may. The main header and those of all tiles may say
+ * how small the parts are.
  *     r        the codestream
  *     bytes    of the file */
 static bzna_status j2k_check(formats_bytes r, uint64_t bytes, bzna_error *err)

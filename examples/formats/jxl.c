@@ -49,8 +49,8 @@ static void jxl_thread_end(void *user, void *state)
     JxlDecoderDestroy(state);
 }
 
-/* Why libjxl did not come to what was asked for: it needs more input than there is if the file ends too early. Only the
- * sample fails, so the status may say what it is. */
+/* Why libjxl did not come to what was asked for: it needs more input than there is if the file ends too early. Only
+ * the sample fails, so the status may say what it is. */
 static bzna_status jxl_fail(JxlDecoderStatus at, bzna_error *err)
 {
     if (at == JXL_DEC_NEED_MORE_INPUT)
@@ -58,9 +58,8 @@ static bzna_status jxl_fail(JxlDecoderStatus at, bzna_error *err)
     return bzna_formats_fail(err, BZNA_E_DECODE, "libjxl: the data are damaged");
 }
 
-/* Begins to read a file, up to what it says of its picture, and to the pixels if they are asked for. A decoder is as new
- * after a reset: nothing of the picture before must be left. Pictures are not turned, because the warp does that, in the
- * same pass as all else. */
+/* Begins to read a file, up to what it says of its picture. A decoder is as new after a reset: nothing of the picture
+ * before must be left. Pictures are not turned, because the warp does that, in the same pass as all else. */
 static bzna_status jxl_begin(JxlDecoder *decoder, const void *data, uint64_t bytes, int events, JxlBasicInfo *info,
                              bzna_error *err)
 {

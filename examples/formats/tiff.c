@@ -25,8 +25,10 @@
 static int32_t tiff_recognize(void *user, const void *head, uint64_t bytes)
 {
     (void)user;
-    return bytes >= 4 && (!memcmp(head, "II*\0", 4) || !memcmp(head, "MM\0*", 4) || !memcmp(head, "II+\0", 4) ||
-                          !memcmp(head, "MM\0+", 4));
+    for (int i = 0; bytes >= 4 && i < 16; i += 4)
+        if (!memcmp(head, &"II*\0" "MM\0*" "II+\0" "MM\0+"[i], 4))
+            return 1;
+    return 0;
 }
 
 #ifndef BENZINA_FORMATS_NO_TIFF
