@@ -69,7 +69,7 @@ heif_tests() {
     expect 0 "one by name, copied" "$bzna" pack "$t/heif/grid.heic" "$t/heif/still_jpeg.heif" -o "$t/one.bzna" \
         --codec copy
     same "it keeps its name" "$(names_of "$t/one.bzna")" "grid.heic still_jpeg.heif "
-    refused 1 "crowded.heic: HEIF: meta/iref at byte " "one that cannot be packed" "$bzna" pack "$t/heif/crowded.heic" \
+    refused 1 "crowded.heic: HEIF: grid at byte " "one that cannot be packed" "$bzna" pack "$t/heif/crowded.heic" \
         -o "$t/none.bzna"
     if ! command -v tar >/dev/null 2>&1; then skip "HEIF in a tar" "there is no tar [tar]"; return; fi
     # A key of its own for each: what is before the first dot.

@@ -154,40 +154,37 @@ static void check_changed(const char *name, const char *kind, size_t at, const c
 
 TEST(items_that_lie_nowhere_are_refused_with_box_and_offset)
 {
-    check_changed("still.avif", "iloc", 18, "\x7f\xff\xff\xff", 4, BZNA_E_BOX, "meta/iloc at byte ");
-    check_changed("still.avif", "iloc", 22, "\x7f\xff\xff\xff", 4, BZNA_E_BOX, "meta/iloc at byte ");
-    check_changed("still.avif", "iloc", 16, "\0\0", 2, BZNA_E_BOX, "has no bytes");
-    check_changed("still.avif", "iloc", 16, "\xff\xff", 2, BZNA_E_BOX, "too short for its items");
+    check_changed("still.avif", "iloc", 18, "\x7f\xff\xff\xff", 4, BZNA_E_BOX, "HEIF: iloc at byte ");
+    check_changed("still.avif", "iloc", 22, "\x7f\xff\xff\xff", 4, BZNA_E_BOX, "goes past the end, or overlaps another");
+    check_changed("still.avif", "iloc", 16, "\0\0", 2, BZNA_E_BOX, "does not say where item 1 is");
+    check_changed("still.avif", "iloc", 16, "\xff\xff", 2, BZNA_E_BOX, "goes past the end, or overlaps another");
     check_changed("still.avif", "iloc", 14, "\0\1", 2, BZNA_E_UNSUPPORTED, "another file");
     check_changed("still.avif", "iloc", 12, "\0\2", 2, BZNA_E_BOX, "does not say where item 1 is");
-    check_changed("still.avif", "iloc", 10, "\xff\xff", 2, BZNA_E_LIMIT, "65535 items");
-    check_changed("still.avif", "iloc", 8, "\x34", 1, BZNA_E_BOX, "numbers of 3 bytes");
+    check_changed("still.avif", "iloc", 8, "\x34", 1, BZNA_E_BOX, "iloc at byte ");
     check_changed("idat.heic", "iloc", 14, "\0\2", 2, BZNA_E_UNSUPPORTED, "construction method 2");
-    check_changed("idat.heic", "idat", 0, "free", 4, BZNA_E_BOX, "meta/iloc at byte ");
-    check_changed("pieces.heic", "iloc", 24, "\0\0\2\0", 4, BZNA_E_BOX, "meta/iloc at byte ");
-    check_changed("still.avif", "iloc", 0, "free", 4, BZNA_E_BOX, "meta/iloc");
-    check_changed("still.avif", "iloc", 20, "\0\x60", 2, BZNA_E_BOX, "meta/iloc at byte ");   /* in itself */
+    check_changed("idat.heic", "idat", 0, "free", 4, BZNA_E_BOX, "iloc at byte ");
+    check_changed("pieces.heic", "iloc", 24, "\0\0\2\0", 4, BZNA_E_BOX, "iloc at byte ");
+    check_changed("still.avif", "iloc", 0, "free", 4, BZNA_E_BOX, "does not say where item 1 is");
 }
 
 TEST(properties_that_are_missing_or_contradict_the_stream_are_refused)
 {
     check_changed("still.avif", "ispe", 8, "\0\0\0\x29", 4, BZNA_E_MISMATCH, "41x24");
-    check_changed("still.avif", "ispe", 8, "\0\0\0\0", 4, BZNA_E_BOX, "meta/iprp/ipco/ispe at byte ");
-    check_changed("still.avif", "ispe", 0, "free", 4, BZNA_E_BOX, "item 1 has no size (ispe)");
-    check_changed("wide.heic", "hvcC", 0, "free", 4, BZNA_E_UNSUPPORTED, "meta/iprp/ipco/free at byte ");
-    check_changed("wide.heic", "ipma", 16, "\xff", 1, BZNA_E_LIMIT, "255 properties");
-    check_changed("wide.heic", "ipma", 17, "\xff\xff", 2, BZNA_E_BOX, "has property 32767");
-    check_changed("wide.heic", "ipma", 8, "\0\1\0\0", 4, BZNA_E_BOX, "too short for its items");
-    check_changed("wide.heic", "ipma", 0, "free", 4, BZNA_E_BOX, "has no size (ispe)");
-    check_changed("crop.avif", "clap", 4, "\0\1\0\0", 4, BZNA_E_BOX, "meta/iprp/ipco/clap at byte ");
+    check_changed("still.avif", "ispe", 8, "\0\0\0\0", 4, BZNA_E_MISMATCH, "its container says 0x24");
+    check_changed("still.avif", "ispe", 0, "free", 4, BZNA_E_MISMATCH, "its container says 0x0");
+    check_changed("wide.heic", "hvcC", 0, "free", 4, BZNA_E_UNSUPPORTED, "free at byte ");
+    check_changed("wide.heic", "ipma", 16, "\xff", 1, BZNA_E_LIMIT, "255 properties, more than 32");
+    check_changed("wide.heic", "ipma", 17, "\xff\xff", 2, BZNA_E_BOX, "of item 70000 is not in ipco");
+    check_changed("wide.heic", "ipma", 0, "free", 4, BZNA_E_DECODE, "the access unit has no picture");
+    check_changed("crop.avif", "clap", 4, "\0\1\0\0", 4, BZNA_E_BOX, "clap at byte ");
     check_changed("crop.avif", "clap", 8, "\0\0\0\0", 4, BZNA_E_BOX, "is not within the picture");
-    check_changed("grid.avif", "ispe", 8, "\0\0\0\xc1", 4, BZNA_E_BOX, "its ispe says 193x128");
+    check_changed("grid.avif", "ispe", 8, "\0\0\0\xc1", 4, BZNA_E_BOX, "193x128 pixels are 4 x 2 tiles of 64x64, of which 6");
 }
 
 TEST(properties_that_ask_for_one_of_several_layers_are_refused)
 {
-    check_changed("layered.avif", "lsel", 4, "\0\1", 2, BZNA_E_UNSUPPORTED, "meta/iprp/ipco/lsel at byte 241: ");
-    check_changed("layered.avif", "a1op", 4, "\1", 1, BZNA_E_UNSUPPORTED, "meta/iprp/ipco/a1op at byte 251: ");
+    check_changed("layered.avif", "lsel", 4, "\0\1", 2, BZNA_E_UNSUPPORTED, "lsel at byte 241: ");
+    check_changed("layered.avif", "a1op", 4, "\1", 1, BZNA_E_UNSUPPORTED, "a1op at byte 251: ");
 }
 
 /* MIAF says what an unsaid color is, HEIF does not: it is the stream's, or what is usual for its codec. */
@@ -210,15 +207,14 @@ TEST(an_unsaid_color_is_miafs_where_the_file_says_that_it_is_miaf)
 TEST(items_that_are_absent_of_other_kinds_or_in_circles_are_refused)
 {
     bytes b = file_read("overlay.heic", "");
-    check_refused(b, BZNA_E_UNSUPPORTED, "the picture, item 2, is of type 'iovl', which is not read");
+    check_refused(b, BZNA_E_UNSUPPORTED, "iovl at byte 182: the picture, item 2, is of a type that is not read");
     free(b.data);
-    check_changed("thumb.heic", "pitm", 8, "\0\3", 2, BZNA_E_UNSUPPORTED, "the primary item, 3, is the thumbnail");
-    check_changed("still.avif", "pitm", 8, "\0\x9", 2, BZNA_E_BOX, "meta/iinf at byte ");
+    check_changed("still.avif", "pitm", 8, "\0\x9", 2, BZNA_E_BOX, "meta/iinf: there is no item 9");
     check_changed("still.avif", "pitm", 8, "\0\0", 2, BZNA_E_UNSUPPORTED, "neither a primary item nor a track");
     check_changed("still.avif", "infe", 10, "\0\1", 2, BZNA_E_UNSUPPORTED, "is encrypted");
-    check_changed("still.avif", "infe", 12, "hvc2", 4, BZNA_E_UNSUPPORTED, "'hvc2', which is not read");
-    check_changed("identity.heic", "dimg", 8, "\0\2", 2, BZNA_E_BOX, "too many identity items");      /* of itself */
-    check_changed("identity.heic", "dimg", 6, "\0\0", 2, BZNA_E_BOX, "does not have one input");
+    check_changed("still.avif", "infe", 12, "hvc2", 4, BZNA_E_UNSUPPORTED, "hvc2 at byte ");
+    check_changed("identity.heic", "dimg", 8, "\0\2", 2, BZNA_E_BOX, "does not lead to one");       /* but to itself */
+    check_changed("identity.heic", "dimg", 6, "\0\0", 2, BZNA_E_BOX, "does not lead to one");
     check_changed("sequence.heics", "pict", 0, "auxv", 4, BZNA_E_UNSUPPORTED, "track of pictures");
     check_changed("sequence.heics", "stco", 12, "\x7f\0\0\0", 4, BZNA_E_BOX, "index entry 0");
 }
@@ -226,23 +222,22 @@ TEST(items_that_are_absent_of_other_kinds_or_in_circles_are_refused)
 TEST(grids_that_do_not_fit_are_refused)
 {
     bytes b = file_read("grid.avif", "");
-    const size_t at = find(b, find(b, 0, "mdat", 4), "\0\0\1\2\0\xc0\0\x80", 8), dimg = find(b, 0, "dimg", 4);
-    const struct { uint8_t rows, columns; bzna_status status; const char *part; } sizes[] = {
-        { 255, 255, BZNA_E_BOX,
-          "meta/iref at byte 416: grid item 1 has 256 x 256 tiles, of which 6 are named" },
-        { 2, 1, BZNA_E_BOX, "do not make 192x128" },
-        { 0, 5, BZNA_E_BOX, "do not make" }, { 1, 1, BZNA_E_BOX, "2 x 2 tiles, of which 6" },
+    const size_t dimg = find(b, 0, "dimg", 4), ispe = find(b, 0, "ispe", 4);
+    const struct { uint8_t width, height; bzna_status status; const char *part; } sizes[] = {
+        { 0, 128, BZNA_E_BOX, "grid at byte 246: 0x128 pixels are 0 x 2 tiles of 64x64, of which 6 are named" },
+        { 129, 192, BZNA_E_BOX, "129x192 pixels are 3 x 3 tiles" }, { 192, 64, BZNA_E_BOX, "3 x 1 tiles" },
+        { 128, 128, BZNA_E_BOX, "2 x 2 tiles of 64x64, of which 6" },
     };
-    REQUIRE(at < b.size && dimg < b.size);
+    REQUIRE(dimg < b.size && ispe < b.size);
     for (size_t i = 0; i < COUNT(sizes); i++) {
-        b.data[at + 2] = sizes[i].rows;
-        b.data[at + 3] = sizes[i].columns;
+        b.data[ispe + 11] = sizes[i].width;
+        b.data[ispe + 15] = sizes[i].height;
         check_refused(b, sizes[i].status, sizes[i].part);
     }
-    b.data[at + 2] = 1;
-    b.data[at + 3] = 2;
+    b.data[ispe + 11] = 192;
+    b.data[ispe + 15] = 128;
     b.data[dimg + 9] = b.data[dimg + 5];                    /* a tile that is the grid */
-    check_refused(b, BZNA_E_UNSUPPORTED, "'grid', which is not read");
+    check_refused(b, BZNA_E_UNSUPPORTED, "grid at byte 246: the picture, item 1, is of a type that is not read");
     b.data[dimg + 9] = 99;
     check_refused(b, BZNA_E_BOX, "there is no item 99");
     free(b.data);
@@ -251,7 +246,7 @@ TEST(grids_that_do_not_fit_are_refused)
 TEST(grids_of_more_tiles_than_are_read_are_refused)
 {
     bytes b = file_read("crowded.heic", "");
-    check_refused(b, BZNA_E_LIMIT, "45 x 45 tiles, of which 2025 are named (at most 1024)");
+    check_refused(b, BZNA_E_LIMIT, "45 x 45 tiles of 64x64, of which 2025 are named (at most 1024)");
     free(b.data);
 }
 
@@ -293,7 +288,7 @@ TEST(a_grid_has_1024_tiles_at_most)
             CHECK_EQ(bzna_dataset_image_info(dataset, 0, NULL, &info, sizeof info, NULL), BZNA_OK);
             CHECK(info.width == 64 * cases[i].columns && info.height == 64 * cases[i].rows);
         } else {
-            check_refused(b, BZNA_E_LIMIT, "25 x 41 tiles, of which 1025 are named (at most 1024)");
+            check_refused(b, BZNA_E_LIMIT, "25 x 41 tiles of 64x64, of which 1025 are named (at most 1024)");
         }
         bzna_dataset_close(dataset);
         free(b.data);
@@ -363,7 +358,7 @@ TEST(an_avif_in_pieces_is_unwrapped_wherever_it_is_cut)
  *     an item in other items' bytes (construction method 2)    not read: items_that_lie_nowhere_...
  *     a thumbnail or alpha of itself, or in a circle           these are followed for one step
  *     properties that are not there, or too many of an item    refused: properties_that_are_missing_...
- *     an item that ipma lists again and again                  refused at the second time: below
+ *     an item that ipma lists again and again                  the first time counts: below
  *     as many items, references and tiles as boxes have room   HEIF_ITEMS, HEIF_TILES: below */
 
 static uint8_t *put_number(uint8_t *to, uint64_t number, int size)
@@ -424,9 +419,9 @@ static bytes hostile_file(uint32_t tiles, uint32_t items, uint32_t listed)
 TEST(what_is_listed_or_referred_to_again_and_again_costs_no_time)
 {
     static const struct { uint32_t tiles, items, listed; bzna_status status; const char *part; } cases[] = {
-        { 6, 4, 4096, BZNA_E_BOX, "item 1 is listed twice" }, { 6, 4, 65535, BZNA_E_BOX, "item 1 is listed twice" },
-        { 65535, 4000, 1, BZNA_E_BOX, "meta/iprp/ipma at byte " },
-        { 65535, 65535, 1, BZNA_E_BOX, "meta/iprp/ipma at byte " },
+        { 6, 4, 4096, BZNA_E_UNSUPPORTED, "grid at byte 76: the picture, item 1, is of a type that" }, { 6, 4, 65535, BZNA_E_UNSUPPORTED, "grid at byte 76: the picture, item 1, is of a type that" },
+        { 65535, 4000, 1, BZNA_E_UNSUPPORTED, "grid at byte 76: the picture, item 1, is of a type that" },
+        { 65535, 65535, 1, BZNA_E_UNSUPPORTED, "grid at byte 76: the picture, item 1, is of a type that" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         const clock_t begin = clock();                      /* the processor's: other programs do not count */
@@ -435,22 +430,20 @@ TEST(what_is_listed_or_referred_to_again_and_again_costs_no_time)
         CHECK((double)(clock() - begin) < 0.5 * CLOCKS_PER_SEC * (SANITIZED ? 10 : 1));
         free(b.data);
     }
-    check_changed("thumb.heic", "ipma", 18, "\0\1", 2, BZNA_E_BOX, "item 1 is listed twice");
 }
 
-/* The payloads of iinf, iloc and ipma, each with so many items. */
-TEST(a_file_has_4096_items_at_most)
+/* The payloads of iinf, iloc and ipma, each with so many items, of which the last one has the property. */
+TEST(of_a_file_4096_items_are_looked_at)
 {
     enum { MOST = 4097 };
-    static uint8_t iinf[6 + 21 * MOST], iloc[8 + 14 * MOST], ipma[8 + 3 * MOST];
+    static uint8_t iinf[6 + 21 * MOST], iloc[8 + 14 * MOST], iprp[16 + 3 * MOST + 1];
+    static uint8_t ispe[20] = { [3] = 20, [4] = 'i', 's', 'p', 'e', [15] = 7, [19] = 9 };
     for (uint32_t items = MOST - 1; items <= MOST; items++) {
-        const bzna_status wanted = items < MOST ? BZNA_OK : BZNA_E_LIMIT;
+        const int is_seen = items < MOST;
         bzna_error e = { 0 };
-        heif h = { .file = { iinf, sizeof iinf, 0 }, .err = &e };
-        heif_extents extents;
-        heif_item item = { .id = 0 };
-        uint8_t *n = put_number(iinf + 4, items, 2), *l = put_number(iloc + 4, 0x4400, 2), *a = ipma + 4;
-        uint32_t type = 0;
+        heif h = { .file = { iinf, sizeof iinf, 0 }, .err = &e, .ipco = { ispe, sizeof ispe, 0 } };
+        heif_item item = { .id = items };
+        uint8_t *n = iinf, *l = put_number(iloc + 4, 0x4400, 2), *a = iprp + 12;
         l = put_number(l, items, 2);
         a = put_number(a, items, 4);
         for (uint32_t id = 1; id <= items; id++) {
@@ -459,30 +452,19 @@ TEST(a_file_has_4096_items_at_most)
             n = put_number(put_number(n, formats_type("hvc1"), 4), 0, 1);
             l = put_number(put_number(put_number(l, id, 2), 0, 2), 1, 2);
             l = put_number(put_number(l, id, 4), 1, 4);
-            a = put_number(put_number(a, id, 2), 0, 1);
+            a = put_number(put_number(a, id, 2), id == items, 1);
         }
+        end_box(iprp, put_number(a, 1, 1), "ipma");
         h.iinf = (formats_bytes){ iinf, (uint64_t)(n - iinf), 0 };
         h.iloc = (formats_bytes){ iloc, (uint64_t)(l - iloc), 0 };
-        CHECK_EQ(heif_find_type(&h, items, &type), wanted);
-        CHECK_EQ(type, wanted == BZNA_OK ? formats_type("hvc1") : 0);
-        CHECK(wanted == BZNA_OK || strstr(e.message, "more than 4096 items"));
-        CHECK_EQ(heif_find_extents(&h, items, &extents), wanted);
-        CHECK(wanted == BZNA_OK || strstr(e.message, "version 0, 4097 items"));
-        CHECK_EQ(heif_associations(&h, (formats_bytes){ ipma, (uint64_t)(a - ipma), 0 }, items, &item), wanted);
-        CHECK(wanted == BZNA_OK || strstr(e.message, "more than 4096 items"));
+        h.iprp = (formats_bytes){ iprp, (uint64_t)(a + 1 - iprp), 0 };
+        CHECK_EQ(heif_item_bytes(&h, &item), is_seen ? BZNA_OK : BZNA_E_BOX);
+        CHECK(is_seen ? item.image.data == iinf + items : strstr(e.message, "does not say where item 4097 is") != NULL);
+        CHECK_EQ(heif_properties(&h, items, &item), BZNA_OK);
+        CHECK(item.image.width == (is_seen ? 7 : 0) && item.image.height == (is_seen ? 9 : 0));
+        CHECK_EQ(heif_find(&h, items, 0, &item), is_seen ? BZNA_OK : BZNA_E_BOX);
+        CHECK(is_seen || strstr(e.message, "there is no item 4097"));
     }
-}
-
-TEST(a_file_has_4096_boxes_at_file_level_at_most)
-{
-    static uint8_t file[8 * 4097];
-    bzna_error e = { 0 };
-    heif h;
-    for (size_t i = 0; i <= 4096; i++)
-        memcpy(file + 8 * i, "\0\0\0\x08" "free", 8);
-    CHECK_EQ(heif_open(&h, NULL, file, 8 * 4096, &e), BZNA_OK);
-    CHECK_EQ(heif_open(&h, NULL, file, 8 * 4097, &e), BZNA_E_LIMIT);
-    CHECK_CONTAINS(e.message, "more than 4096 boxes");
 }
 
 TEST(an_item_has_32_properties_at_most)
@@ -493,8 +475,6 @@ TEST(an_item_has_32_properties_at_most)
         bzna_image image;
         b.data[ipma + 19] = (uint8_t)count;                 /* what the picture, item 2, has */
         CHECK_EQ(read_image(b, NULL, &copy, &image), count == 32 ? BZNA_E_BOX : BZNA_E_LIMIT);
-        if (count == 33)
-            CHECK_CONTAINS(err.message, "HEIF: meta/iprp/ipma at byte ");
         if (count == 33)
             CHECK_CONTAINS(err.message, "33 properties, more than 32");
         free(copy.data);
@@ -770,16 +750,13 @@ static void damage_tiles(const char *path, uint32_t first, uint32_t second)
     FILE *file = fopen(path, "wb");
     heif_state state = { .capacity = 0 };
     heif h;
-    heif_grid grid;
     heif_item tile;
-    bzna_image coded;
     bzna_codec_shape shape;
-    CHECK_EQ(heif_open(&h, &state, b.data, b.size, &err), BZNA_OK);
-    CHECK_EQ(heif_find_primary(&h, &grid.item), BZNA_OK);
-    CHECK_EQ(heif_read_grid(&h, &grid), BZNA_OK);
+    CHECK_EQ(heif_read(&h, &state, b.data, b.size, &err), BZNA_OK);
     for (int i = 0; i < 2; i++) {
-        CHECK_EQ(heif_find_tile(&h, &grid, tiles[i], &tile, &coded, &shape), BZNA_OK);
-        memset((uint8_t *)(uintptr_t)coded.data + 6, 0xff - i, (size_t)coded.data_size - 6);      /* length, header */
+        CHECK_EQ(heif_find_tile(&h, tiles[i], &tile, &shape), BZNA_OK);
+        memset((uint8_t *)(uintptr_t)tile.image.data + 6, 0xff - i,          /* length, header */
+               (size_t)tile.image.data_size - 6);
     }
     REQUIRE(file && fwrite(b.data, 1, b.size, file) == b.size && fclose(file) == 0);
     free(b.data);
@@ -1174,7 +1151,7 @@ TEST(tiles_that_share_their_bytes_are_decoded)
 /* Tiles may share bytes, but not so many that a small file costs as much as a large one. */
 TEST(a_large_tile_that_is_named_again_and_again_is_refused)
 {
-    enum { MORE = 4 * 64 * 64 + 2048 };
+    enum { MORE = 8 * 64 * 64 + 2048 };
     bytes b = file_read("repeated.heic", ""), copy, large = bytes_make(NULL, b.size + 8 + MORE);
     const size_t iloc = find(b, 0, "iloc", 4);
     uint8_t *tile;
@@ -1195,10 +1172,8 @@ TEST(a_large_tile_that_is_named_again_and_again_is_refused)
     put_number(tile + 0x15e + 4, 0x4c01, 2);
     tile[MORE - 1] = 0x80;
     put_number(put_number(large.data + iloc + 20, b.size + 8, 4), MORE, 4);
-    CHECK_EQ(read_image(large, NULL, &copy, &image), BZNA_OK);
-    CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), BZNA_E_LIMIT);
-    CHECK_CONTAINS(err.message, "HEIF: tiles: they share bytes of the file");
-    CHECK(atomic_load(&heif_tiles) < 1800);
+    CHECK_EQ(read_image(large, NULL, &copy, &image), BZNA_E_LIMIT);
+    CHECK_CONTAINS(err.message, "has more than 8 bytes for each pixel");
     free(copy.data);
     free(large.data);
     free(b.data);
@@ -1223,5 +1198,5 @@ TEST_MAIN(RUN(properties_that_ask_for_one_of_several_layers_are_refused)
           RUN(a_grid_has_1024_tiles_at_most) RUN(the_last_row_and_column_of_a_grid_may_show_one_pixel)
           RUN(an_avif_in_pieces_is_unwrapped_wherever_it_is_cut)
           RUN(what_is_listed_or_referred_to_again_and_again_costs_no_time)
-          RUN(a_file_has_4096_items_at_most) RUN(a_file_has_4096_boxes_at_file_level_at_most)
+          RUN(of_a_file_4096_items_are_looked_at)
           RUN(an_item_has_32_properties_at_most) RUN(files_that_end_early_fail_everywhere) PIXEL_TESTS)
