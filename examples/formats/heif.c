@@ -91,7 +91,7 @@ typedef struct heif_item {
     uint32_t         type;
     const uint8_t   *at;              /* where its type in the file ends */
     const heif_kind *kind;            /* how it is coded; NULL: it is a grid, or not read */
-    /* how the frame is seen: 4: mirrored along x, and after that turned anticlockwise by 0 to 3 quarters */
+    /* how the frame is seen: turned anticlockwise by 0 to 3 quarters; 4 more: mirrored along x before that */
     uint32_t         turn;
     bzna_image       image;           /* as properties describe it. Of a grid, without data */
 } heif_item;
@@ -178,7 +178,9 @@ static const heif_kind *heif_kind_of(uint32_t type)
 
 /* An entry of iinf. */
 typedef struct heif_entry {
-    uint32_t       id, type, is_hidden, is_encrypted;
+    uint32_t       id;
+    uint32_t       type;
+    uint32_t       is_hidden, is_encrypted;
     const uint8_t *at;                /* where its type ends */
 } heif_entry;
 
@@ -282,7 +284,8 @@ static int heif_clap(heif_item *item, formats_bytes *c)
 {
     bzna_image *const image = &item->image;
     uint32_t *const begins[2] = { &image->crop_x, &image->crop_y }, *const edges[2] = { &image->width, &image->height };
-    /* columns, unless it was mirrored, by turns of 1 and 2 quarters, and rows by 2 and 3 */
+    /* whether the frame's columns and rows are seen from their other end: columns after 1 and 2 quarters (mirrored:
+     * after 0 and 3), rows after 2 and 3 */
     const uint32_t is_reversed[2] = { ((item->turn + 1) ^ item->turn >> 1) & 2, item->turn & 2 };
     double numbers[4];                /* width, height, x, y; a denominator of 0 makes one that compares with nothing */
 
