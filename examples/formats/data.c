@@ -358,6 +358,7 @@ bzna_status bzna_formats_file_open(data_file *file, const char *path, bzna_error
         return DATA_FAIL(err, BZNA_E_UNSUPPORTED, "it is a folder, a pipe, a socket or a device");
     if (!(stream = system_open(path)))
         return bzna_formats_data_fail_system(err, "cannot open", errno);
+    setvbuf(stream, NULL, _IONBF, 0);                       /* each read is from another place */
     *file = (data_file){ .is_file = 1, .size = look.size, .source = { .user = stream, .read_at = stream_read } };
     return BZNA_OK;
 }

@@ -20,6 +20,7 @@
 
 #define MAX_BYTES   ((1u << 29) - 1)  /* of a part, and of a record: its length has 29 bits */
 #define HEAD_BYTES  24u               /* of a record with a picture, before labels that follow it */
+#define SCAN_BYTES  4096u             /* that a scan reads at once */
 
 /* Which of its record's parts a part is: those below MIDDLE begin a record. */
 enum { WHOLE, FIRST, MIDDLE, LAST };
@@ -40,32 +41,18 @@ typedef struct part {
     uint64_t next;                    /* bytes from its header to that of the next part */
 } part;
 
-/* Reads the header of the part at `at`, of the file, or of a record in memory. */
-static bzna_status read_part(const data_file *file, uint64_t at, part *p, bzna_error *err)
+/* Reads the header of a part, which is at byte `at` and has `left` bytes at most. */
+static bzna_status read_part(const uint8_t *bytes, uint64_t left, uint64_t at, part *p, bzna_error *err)
 {
-    uint8_t header[8];
-    uint32_t word;
+    const uint32_t word = left < 8 ? 0 : bzna_formats_data_le32(bytes + 4);
 
-    if (bzna_formats_file_read(file, at, header, sizeof header, err) != BZNA_OK) {
-        err->byte_offset = at;
-        return err->status;
-    }
-    if (!bzna_formats_is_recordio(header, sizeof header))
-        return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "no magic number at byte %llu", (data_llu)at);
-    word = bzna_formats_data_le32(header + 4);
-    p->which = word >> 29;
-    p->length = word & MAX_BYTES;
+    *p = (part){ .which = word >> 29, .length = word & MAX_BYTES };
     p->next = 8 + ((p->length + 3) & ~(uint64_t)3);
+    if (left >= 8 && !bzna_formats_is_recordio(bytes, left))
+        return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "no magic number at byte %llu", (data_llu)at);
+    if (left < 8 || p->length > left - 8)
+        return DATA_FAIL_AT(err, BZNA_E_TRUNCATED, at, "the data end in the part at byte %llu", (data_llu)at);
     return BZNA_OK;
-}
-
-/* Does that, and fails unless all bytes of the part are there. */
-static bzna_status read_whole_part(const data_file *file, uint64_t at, part *p, bzna_error *err)
-{
-    if (read_part(file, at, p, err) == BZNA_OK && p->length > file->size - at - 8)
-        DATA_FAIL_AT(err, BZNA_E_TRUNCATED, at, "the part at byte %llu has %llu bytes, more than are left",
-                     (data_llu)at, (data_llu)p->length);
-    return err->status;
 }
 
 /* ---- The scan ------------------------------------------------------------------------------- */
@@ -86,10 +73,20 @@ static bzna_status add_offset(recordio *own, uint64_t at, bzna_error *err)
 static bzna_status scan(recordio *own, bzna_error *err)
 {
     const data_file *const file = &own->records.file;
+    uint8_t bytes[SCAN_BYTES];
+    uint64_t begin = 0, end = 0;      /* of what was read */
     part p;
 
     for (uint64_t at = 0, in_parts = 0, goes_on; at < file->size; at += p.next) {
-        if (read_whole_part(file, at, &p, err) != BZNA_OK)
+        const uint64_t left = file->size - at;
+
+        if (at + 8 > end) {
+            begin = at;
+            end = at + (left < sizeof bytes ? left : sizeof bytes);
+            if (bzna_formats_file_read(file, begin, bytes, end - begin, err) != BZNA_OK)
+                return err->status;
+        }
+        if (read_part(bytes + (at - begin), left, at, &p, err) != BZNA_OK)
             return bzna_formats_data_prefix(err, "without an .idx, records can't be found from there on");
 
         /* a part that does not continue the record before begins one, even if it is of the wrong kind for that: then
@@ -143,19 +140,27 @@ static bzna_status parse_index(recordio *own, data_span text, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Takes the index of the config, or NAME.idx beside NAME.rec, unless that is older than the file. Checks that records
- * begin where the first and the last one should: those of another file hardly do. */
+/* Checks that a record begins there: an index of another file hardly fits the first and the last one. */
+static bzna_status check_record(const recordio *own, uint64_t offset, bzna_error *err)
+{
+    uint8_t header[8];
+    part p;
+
+    if (bzna_formats_file_read(&own->records.file, offset, header, sizeof header, err) != BZNA_OK)
+        return err->status;
+    return read_part(header, UINT64_MAX, offset, &p, err);
+}
+
+/* Takes the index of the config, or NAME.idx beside NAME.rec, unless that is older than the file. */
 static bzna_status open_index(recordio *own, const char *name, const bzna_dataset_config *config, bzna_error *err)
 {
-    const data_file *const file = &own->records.file;
     const char *const end = strrchr(name, '.');
     data_span text = { config->index, (size_t)config->index_bytes };
     char path[DATA_PATH_BYTES] = "dataset_config.index";
     data_look idx;
-    part p;
 
     if (!text.data) {
-        if (!file->is_file || !end || strcmp(end, ".rec"))
+        if (!own->records.file.is_file || !end || strcmp(end, ".rec"))
             return BZNA_OK;
         snprintf(path, sizeof path, "%.*s.idx", (int)(end - name), name);
         idx = bzna_formats_data_look(path);
@@ -165,8 +170,8 @@ static bzna_status open_index(recordio *own, const char *name, const bzna_datase
             return err->status;
     }
 
-    if (parse_index(own, text, err) != BZNA_OK || read_part(file, own->records.offsets[0], &p, err) != BZNA_OK ||
-        read_part(file, own->records.offsets[own->count - 1], &p, err) != BZNA_OK) {
+    if (parse_index(own, text, err) != BZNA_OK || check_record(own, own->records.offsets[0], err) != BZNA_OK ||
+        check_record(own, own->records.offsets[own->count - 1], err) != BZNA_OK) {
         bzna_formats_data_prefix(err, "it does not fit the .rec file; remove it, or write it again (bzna index)");
         bzna_formats_data_prefix(err, path);
     }
@@ -193,12 +198,13 @@ static bzna_status find_records(recordio *own, const char *name, const bzna_data
  * shorter: of the header of each part but the first, only the magic number stays, which the writer took out there. */
 static bzna_status join_parts(uint8_t *bytes, uint64_t size, uint64_t *joined, bzna_error *err)
 {
-    const data_file record = { .memory = bytes, .size = size };
     uint64_t at = 0, end = 8;
-    part p = { 0, 0, 0 };
+    part p;
 
     do {
-        if (read_whole_part(&record, at, &p, err) != BZNA_OK)
+        const uint64_t left = at < size ? size - at : 0;
+
+        if (read_part(bytes + (size - left), left, at, &p, err) != BZNA_OK)
             return err->status;
         if (at ? p.which != MIDDLE && p.which != LAST : p.which > FIRST)
             return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "a part out of order, cflag (%u)", p.which);
