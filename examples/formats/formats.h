@@ -18,8 +18,8 @@
  * these folders are the same but for the extension: images/a/1.jpg and masks/a/1.png. Each folder is an image field,
  * which is named after the folder, or by the text before an equals sign: "image=leftImg8bit/train,mask=gtFine/train".
  * The first one is also found as "image"; "name" is the path below the first folder. Samples have the order of these
- * paths without extensions, and no targets. A file without a partner is an error that names it, and so are two files in
- * a folder that differ only in their extensions. All files of a sample are read with it.
+ * paths without extensions, and no targets. A file without a partner is an error that names it, and so is the second
+ * of two files in a folder that differ only in their extensions. All files of a sample are read with it.
  *
  * LISTS. With formats_config.list, samples are the files that a text names, in its order, below the folder that is
  * opened; a path in it may also be absolute. Its labels become targets if no line has more than one, and all are whole
@@ -291,7 +291,7 @@ BZNA_FORMATS_API bzna_status bzna_formats_open_source(bzna_context *context, con
  *     capacity   bytes at dst
  *     needed     set to the bytes of all texts with their NULs; may be NULL
  *     count      set to the number of texts; may be NULL
- * Statuses: E_ARGUMENT for braces that do not close; E_LIMIT for more than 65536 texts, or braces that nest too deep;
+ * Statuses: E_ARGUMENT for braces that do not close; E_LIMIT for more than 65536 texts, or 64 groups in braces;
  * E_BUFFER if dst is NULL or too small, in which case the bytes at dst are undefined. */
 BZNA_FORMATS_API bzna_status bzna_formats_braces(const char *pattern, char *dst, size_t capacity, size_t *needed,
     uint32_t *count, bzna_error *err);
@@ -335,8 +335,7 @@ BZNA_FORMATS_API void bzna_formats_weights_init(bzna_formats_weights *weights, s
  *     list       receives the indices; NULL asks for their number alone
  *     capacity   numbers at list
  *     count      set to the number of draws in an epoch; may be NULL
- * Statuses: E_ARGUMENT for invalid weights, whose message names the member; E_BUFFER if list is NULL or too small;
- * E_LIMIT for more than 2^32 - 1 weights. */
+ * Statuses: E_ARGUMENT for invalid weights, whose message names the member; E_BUFFER if list is NULL or too small. */
 BZNA_FORMATS_API bzna_status bzna_formats_weighted_list(const bzna_dataset *dataset,
     const bzna_formats_weights *weights, uint64_t epoch, uint64_t *list, uint64_t capacity, uint64_t *count,
     bzna_error *err);

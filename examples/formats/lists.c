@@ -16,13 +16,10 @@
 
 #ifndef BENZINA_FORMATS_NO_LISTS
 
-#include <errno.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static data_span skip(data_span text, size_t size) { return (data_span){ text.data + size, text.size - size }; }
 
 /* ---- Numbers ---------------------------------------------------------------------------------- */
 
@@ -33,217 +30,193 @@ typedef struct number {
     int64_t whole;                    /* this number, else BZNA_TARGET_NONE */
 } number;
 
+static const char not_a_number[] = "a label is not a number that fits a float32";
 static const char too_long[] = "a label has more than 64 bits";
 
 /* Reads a decimal number that a float32 can hold, which "nan" and "inf" are not. A point stands for itself in every
- * locale. Where a long double has fewer than 64 bits, numbers with a point or an exponent are whole up to those it has.
- * Returns NULL, or why that fails. */
+ * locale. Whole numbers are exact in 64 bits if a long double has as many. Returns NULL, or why that fails. */
 static const char *number_of(data_span text, number *out)
 {
-    static const char *const none = "a label is not a number that fits a float32";
     char copy[128] = "", *end, *point;
     long double exact;
 
     text = bzna_formats_data_trim(text);
     if (!text.size || text.size >= sizeof copy)
-        return none;
+        return not_a_number;
     memcpy(copy, text.data, text.size);
-    if (copy[strspn(copy, "+-.0123456789eE")])
-        return none;
+    if (strspn(copy, "+-.0123456789eE") < text.size)
+        return not_a_number;
     if ((point = strchr(copy, '.')) != NULL)
         *point = *localeconv()->decimal_point;
     out->real = strtof(copy, &end);
     if (*end || isinf(out->real))
-        return none;
+        return not_a_number;
 
-    if (!point && !strpbrk(copy, "eE")) {
-        errno = 0;
-        out->whole = strtoll(copy, NULL, 10);
-        out->is_whole = errno != ERANGE;
-        return out->is_whole ? NULL : too_long;
-    }
     exact = strtold(copy, NULL);
     out->is_whole = exact >= -9223372036854775808.0L && exact < 9223372036854775808.0L && truncl(exact) == exact;
     out->whole = out->is_whole ? (int64_t)exact : BZNA_TARGET_NONE;
-    return NULL;
+    return out->is_whole || point || strpbrk(copy, "eE") ? NULL : too_long;
 }
 
 /* ---- Lines ------------------------------------------------------------------------------------ */
 
-/* A line, and its parts. */
+/* The line that is read, cut at the separators of its list. */
 typedef struct list_line {
-    data_span text;                   /* the line without its end */
-    data_span index;                  /* the part that is the index; empty: there is none */
-    data_span labels;                 /* the part with the labels */
-    data_span path;                   /* the part that is the path */
+    data_span  text;                  /* without its end */
+    data_span *fields;                /* to be freed, after the last line */
+    uint64_t   count;                 /* of the fields */
 } list_line;
+
+static const char no_fields[] = "neither index and path with a tab between them, nor path and label by a comma or blank";
 
 /* Makes an error about a part of a line, and shows the beginning of it. */
 static bzna_status fail_line(const data_list *list, const char *what, data_span part, bzna_error *err)
 {
-    data_span rest = { list->text.data, (size_t)(part.data - list->text.data) }, line;
     data_llu row = 1, at = 0;
 
-    for (; bzna_formats_data_take(&rest, '\n', &line); row++)
-        at = (data_llu)(rest.data - list->text.data);
-    return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "line %llu at byte %llu: %s%s%.*s%s", row, at, what,
-                        part.size ? ": \"" : "", (int)(part.size < 31 ? part.size : 31), part.data,
-                        part.size ? "\"" : "");
+    for (const char *p = list->text.data; p < part.data; p++)
+        if (*p == '\n') {
+            row++;
+            at = (data_llu)(p + 1 - list->text.data);
+        }
+    return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "line %llu at byte %llu: %s: \"%.*s\"", row, at, what,
+                        (int)(part.size < 31 ? part.size : 31), part.data);
 }
 
-/* Splits index TAB labels TAB path: the first field, the last, and the rest between them. Returns NULL, or why that
- * fails; so do the next two functions. */
-static const char *split_tabs(list_line *line)
+/* Cuts a line into its fields. There may be several blanks between fields, and quotes around those between commas. */
+static bzna_status cut(const data_list *list, list_line *line, char separator, bzna_error *err)
 {
-    line->labels = line->text;
-    if (!bzna_formats_data_take(&line->labels, '\t', &line->index))
-        return "no tab";
-    bzna_formats_data_take_last(&line->labels, '\t', &line->path);
-    return NULL;
+    data_span rest = line->text, field, tail = { NULL, 0 }, *fields;
+    int is_closed = 1, has_more = 1;
+
+    line->count = 0;
+    while (has_more) {
+        if (separator == ',' && rest.size && *rest.data == '"') {
+            bzna_formats_data_take(&rest, '"', &field);    /* nothing */
+            is_closed = bzna_formats_data_take(&rest, '"', &field);
+            has_more = bzna_formats_data_take(&rest, ',', &tail);
+        } else {
+            has_more = bzna_formats_data_take(&rest, separator, &field);
+        }
+        if (!is_closed || tail.size)
+            return fail_line(list, "a quote that does not end before a comma", line->text, err);
+        if (separator == ' ' && !field.size)
+            continue;
+        if (!(fields = bzna_formats_data_grow(line->fields, line->count, sizeof *fields, err)))
+            return err->status;
+        line->fields = fields;
+        fields[line->count++] = field;
+    }
+    return BZNA_OK;
 }
 
-/* Splits path,labels or "path",labels. */
-static const char *split_commas(list_line *line)
-{
-    data_span part;
-
-    line->labels = line->text;
-    if (*line->text.data != '"')
-        return bzna_formats_data_take(&line->labels, ',', &line->path) ? NULL :
-               "neither a tab, a comma nor a blank before a label";
-
-    bzna_formats_data_take(&line->labels, '"', &part);
-    if (!bzna_formats_data_take(&line->labels, '"', &line->path))
-        return "a quote without its end";
-    return bzna_formats_data_take(&line->labels, ',', &part) && !part.size ? NULL : "no comma after the path";
-}
-
-/* Returns 1 if a word is a label: a number, which may be too long for one. */
-static int is_label(data_span word)
+/* Returns 1 if a field is a label: a number, which may be too long for one. */
+static int is_label(data_span field)
 {
     number n;
-    const char *const fault = number_of(word, &n);
 
-    return !fault || fault == too_long;
+    return number_of(field, &n) != not_a_number;
 }
 
-/* Takes the last word of a text, and the blanks around what is left of it. */
-static data_span take_last_word(data_span *text)
+/* Finds the separator of a list that begins with this line. A number after a comma and a blank is a comma's. */
+static bzna_status find_separator(data_list *list, list_line *line, bzna_error *err)
 {
-    size_t at = text->size;
-    data_span word;
+    const data_span *last;
 
-    while (at && !data_is_blank(text->data[at - 1]))
-        at--;
-    word = skip(*text, at);
-    *text = bzna_formats_data_trim((data_span){ text->data, at });
-    return word;
-}
-
-/* Splits path labels: the words at the end that are numbers, after at least one word that is the path. */
-static const char *split_blanks(list_line *line)
-{
-    const data_span text = bzna_formats_data_trim(line->text);
-    data_span rest = text, word;
-
-    line->path = text;
-    while (word = take_last_word(&rest), rest.size && is_label(word))
-        line->path = rest;
-    line->labels = bzna_formats_data_trim(skip(text, line->path.size));
-    return line->labels.size ? NULL : "no tab, no comma, and no label after a blank";
-}
-
-/* Takes the next of a line's labels. Returns 0 if there is none left. */
-static int take_label(const data_list *list, data_span *rest, data_span *label)
-{
-    do {
-        if (!rest->size)
-            return 0;
-        bzna_formats_data_take(rest, list->separator, label);
-    } while (!label->size && list->separator == ' ');       /* there may be several blanks */
-
-    if (list->separator == ',' && label->size > 1 && label->data[0] == '"' && label->data[label->size - 1] == '"')
-        *label = (data_span){ label->data + 1, label->size - 2 };
-    return 1;
-}
-
-/* Keeps a label. */
-static bzna_status add_label(data_list *list, const number *n, bzna_error *err)
-{
-    float *reals = bzna_formats_data_grow(list->reals, list->label_count, sizeof *reals, err);
-    int64_t *wholes = bzna_formats_data_grow(list->wholes, list->label_count, sizeof *wholes, err);
-
-    list->reals = reals ? reals : list->reals;
-    list->wholes = wholes ? wholes : list->wholes;
-    if (!reals || !wholes)
+    list->separator = memchr(line->text.data, '\t', line->text.size) ? '\t' : ',';
+    if (list->separator == '\t' || cut(list, line, ' ', err) != BZNA_OK || line->count < 2)
         return err->status;
-    reals[list->label_count] = n->real;
-    wholes[list->label_count++] = n->whole;
-    list->has_fractions |= !n->is_whole;
+    last = &line->fields[line->count - 1];
+    if (is_label(*last) && last[-1].data[last[-1].size - 1] != ',')
+        list->separator = ' ';
     return BZNA_OK;
 }
 
 /* Returns 1 if a field can be the name of a column: a word, neither a path nor what stands for a number. */
 static int is_column(data_span field)
 {
-    char first;
+    char word[128];
 
     field = bzna_formats_data_trim(field);
-    first = field.size ? *field.data : 0;
-    if (!((first | 32) >= 'a' && (first | 32) <= 'z') && first != '_' && (unsigned char)first < 0x80)
-        return 0;
-    for (size_t i = 0; i < field.size; i++)
-        if (field.data[i] == '.' || field.data[i] == '/' || field.data[i] == '\\')
-            return 0;
-    return !bzna_formats_data_has_word("nan inf infinity none null na", field);
+    snprintf(word, sizeof word, "%.*s", (int)(field.size < sizeof word ? field.size : 0), field.data);
+    return *word && !strchr("+-0123456789", *word) && !strpbrk(word, "./\\") &&
+           !bzna_formats_data_has_word("nan inf infinity none null na", field);
 }
 
-/* Returns 1 if the first line of a list with commas is a header: its fields name columns, but for the first, which may
- * be empty, and others that are numbers, of which not all are. */
-static int is_header(const data_list *list, const list_line *line)
+/* Returns 1 if a line with commas is a header: its fields name columns, but for the first, which may be empty, and
+ * others that are numbers, of which not all are. */
+static int is_header(const list_line *line)
 {
-    data_span rest = line->labels, field;
-    number n;
-    int columns = 0;
+    uint64_t columns = 0;
 
-    if (line->path.size && !is_column(line->path))
-        return 0;
+    for (uint64_t i = 0; i < line->count; i++) {
+        const data_span field = line->fields[i];
+        const int is_name = is_column(field);
 
-    while (take_label(list, &rest, &field)) {
-        if (!number_of(field, &n))
-            continue;
-        if (!is_column(field))
+        if (!is_name && (i ? !is_label(field) : field.size > 0))
             return 0;
-        columns++;
+        columns += i && is_name;
     }
     return columns > 0;
 }
 
-/* Takes a line, and keeps its row. is_first: it may be a header. */
-static bzna_status take_line(data_list *list, list_line *line, int is_first, bzna_error *err)
+/* Keeps a label. */
+static bzna_status add_label(data_list *list, data_span label, bzna_error *err)
 {
-    const int tabs = list->separator == '\t';
-    const char *fault = tabs ? split_tabs(line) : list->separator == ',' ? split_commas(line) : split_blanks(line);
-    data_list_row row = { .index = list->count, .path = line->path.data, .path_size = line->path.size,
-                          .first_label = list->label_count }, *rows;
-    data_span rest = line->labels, label;
+    float *reals = bzna_formats_data_grow(list->reals, list->label_count, sizeof *reals, err);
+    int64_t *wholes = bzna_formats_data_grow(list->wholes, list->label_count, sizeof *wholes, err);
+    const char *fault;
     number n;
 
-    if (fault)
-        return fail_line(list, fault, line->text, err);
-    if (tabs && !bzna_formats_data_integer(bzna_formats_data_trim(line->index), &row.index))
-        return fail_line(list, "the index is no whole number", line->index, err);
-    if (is_first && list->separator == ',' && is_header(list, line))
+    list->reals = reals ? reals : list->reals;
+    list->wholes = wholes ? wholes : list->wholes;
+    if (!reals || !wholes)
+        return err->status;
+    if ((fault = number_of(label, &n)) != NULL)
+        return fail_line(list, fault, label, err);
+    reals[list->label_count] = n.real;
+    wholes[list->label_count++] = n.whole;
+    list->has_fractions |= !n.is_whole;
+    return BZNA_OK;
+}
+
+/* Keeps the row of a line. Its fields are index, labels and path with tabs between them, else path and labels. Between
+ * blanks, the labels are the numbers at the end, and what is before them is the path. */
+static bzna_status take_line(data_list *list, list_line *line, bzna_error *err)
+{
+    const int is_first = !list->separator;
+    data_list_row row = { .index = list->count, .first_label = list->label_count }, *rows;
+    uint64_t label = 1, end;
+    data_span path;
+
+    if ((is_first && find_separator(list, line, err) != BZNA_OK) ||
+        cut(list, line, list->separator, err) != BZNA_OK)
+        return err->status;
+    end = line->count;
+    if (list->separator == ' ')
+        for (label = end; label > 1 && is_label(line->fields[label - 1]); label--) {}
+    if (end < 2 || label == end)
+        return fail_line(list, no_fields, line->text, err);
+    if (is_first && list->separator == ',' && is_header(line))
         return BZNA_OK;
 
-    while (take_label(list, &rest, &label))
-        if ((fault = number_of(label, &n)) != NULL)
-            return fail_line(list, fault, line->labels, err);
-        else if (add_label(list, &n, err) != BZNA_OK)
+    path = line->fields[0];
+    if (list->separator == ' ')                             /* up to the last field before the labels */
+        path = bzna_formats_data_trim((data_span){ path.data, (size_t)(line->fields[label].data - path.data) });
+    if (list->separator == '\t') {
+        path = line->fields[--end];
+        if (!bzna_formats_data_integer(bzna_formats_data_trim(line->fields[0]), &row.index))
+            return fail_line(list, "the index is no whole number", line->fields[0], err);
+    }
+    if (!path.size || path.size >= DATA_PATH_BYTES || memchr(path.data, 0, path.size))
+        return fail_line(list, "the path is empty, too long, or has a byte that is zero", path, err);
+    end -= end > label && !line->fields[end - 1].size;      /* an empty field at the end is no label */
+    for (; label < end; label++)
+        if (add_label(list, line->fields[label], err) != BZNA_OK)
             return err->status;
-    if (!row.path_size || row.path_size >= DATA_PATH_BYTES)
-        return fail_line(list, "the path is empty or too long", line->path, err);
 
+    row.path = path.data;
+    row.path_size = path.size;
     row.label_count = list->label_count - row.first_label;
     list->most_labels = list->most_labels > row.label_count ? list->most_labels : row.label_count;
     if (!(rows = bzna_formats_data_grow(list->rows, list->count, sizeof *rows, err)))
@@ -253,42 +226,23 @@ static bzna_status take_line(data_list *list, list_line *line, int is_first, bzn
     return BZNA_OK;
 }
 
-/* Returns the separator of a list that begins with this line. A number after a comma and a blank is a comma's. */
-static char separator_of(data_span line)
-{
-    data_span rest = bzna_formats_data_trim(line);
-    const data_span word = take_last_word(&rest);
-
-    if (memchr(line.data, '\t', line.size))
-        return '\t';
-    return rest.size && rest.data[rest.size - 1] != ',' && is_label(word) ? ' ' : ',';
-}
-
 /* ---- A list ----------------------------------------------------------------------------------- */
 
 /* Reads the rows of the text. */
 static bzna_status parse(data_list *list, bzna_error *err)
 {
-    const char *zero = list->text.size ? memchr(list->text.data, 0, list->text.size) : NULL;
     const size_t bom = list->text.size >= 3 && !memcmp(list->text.data, "\xef\xbb\xbf", 3) ? 3 : 0;
-    data_span rest = skip(list->text, bom);
-    list_line line = { .text = rest };
-    int is_first = 0;
+    data_span rest = { list->text.data + bom, list->text.size - bom };
+    list_line line = { .fields = NULL };
 
-    if (zero)
-        return DATA_FAIL_AT(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text.data), "it is not text: byte %llu is zero",
-                            (data_llu)(zero - list->text.data));
-    while (rest.size) {
+    while (rest.size && err->status == BZNA_OK) {
         line.text = bzna_formats_data_line(&rest);
-        if (!line.text.size)
-            continue;
-        is_first = !list->separator;
-        if (is_first)
-            list->separator = separator_of(line.text);
-        if (take_line(list, &line, is_first, err) != BZNA_OK)
-            return err->status;
+        if (line.text.size)
+            take_line(list, &line, err);
     }
-    return list->count ? BZNA_OK : DATA_FAIL(err, BZNA_E_NO_SAMPLES, "the list has no lines");
+    free(line.fields);
+    return list->count || err->status != BZNA_OK ? err->status :
+           DATA_FAIL(err, BZNA_E_NO_SAMPLES, "the list has no lines");
 }
 
 static int by_index(const void *a, const void *b)
@@ -303,20 +257,17 @@ static bzna_status sort_rows(data_list *list, bzna_error *err)
     qsort(list->rows, (size_t)list->count, sizeof *list->rows, by_index);
 
     for (uint64_t i = 1; i < list->count; i++) {
-        const data_list_row *row = &list->rows[i];
-        const uint64_t at = (uint64_t)((row->path > row[-1].path ? row->path : row[-1].path) - list->text.data);
+        const data_list_row *a = &list->rows[i - 1], *b = &list->rows[i], *later = a->path > b->path ? a : b;
 
-        if (row->index == row[-1].index)
-            return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "index %llu is in two lines, the second time before byte %llu",
-                                (data_llu)row->index, (data_llu)at);
+        if (a->index == b->index)
+            return fail_line(list, "its index is in a line before, too", (data_span){ later->path, later->path_size },
+                             err);
     }
     return BZNA_OK;
 }
 
 bzna_status bzna_formats_list_open(data_list *list, const char *path, int is_sorted, bzna_error *err)
 {
-    if (!*path)
-        return DATA_FAIL(err, BZNA_E_NOT_FOUND, "formats_config.list: the path is empty");
     if (bzna_formats_data_read(path, &list->text, err) == BZNA_OK &&
         (parse(list, err) != BZNA_OK || (is_sorted && sort_rows(list, err) != BZNA_OK)))
         bzna_formats_data_prefix(err, path);
@@ -340,112 +291,92 @@ const data_list_row *bzna_formats_list_find(const data_list *list, uint64_t inde
 
 bzna_status bzna_formats_list_check(const data_list *list, const data_list_row *row, bzna_error *err)
 {
-    const data_span path = { row->path, row->path_size };
-    char what[96];
-
     for (uint64_t i = row->first_label; i < row->first_label + row->label_count; i++) {
         const float real = list->reals[i];
         const int64_t whole = list->wholes[i];
 
-        if (whole == BZNA_TARGET_NONE || (real < 0x1p63f && (int64_t)real == whole))
-            continue;
-        snprintf(what, sizeof what, "formats_config.list: a vector of float32 cannot hold %lld", (long long)whole);
-        return fail_line(list, what, path, err);
+        if (whole != BZNA_TARGET_NONE && (real >= 0x1p63f || (int64_t)real != whole))
+            return fail_line(list, "formats_config.list: a vector of float32 cannot hold a label",
+                             (data_span){ row->path, row->path_size }, err);
     }
     return BZNA_OK;
 }
 
 /* ---- The files of a list: a provider ---------------------------------------------------------- */
 
-/* What the data set owns. */
-typedef struct listed {
-    data_list list;
-    int       has_targets;            /* labels are targets; 0: vectors, or there are none */
-} listed;
-
 enum { IMAGE, LABEL, NAME };          /* fields; a list without labels has no LABEL */
 
 static void listed_close(void *user)
 {
-    bzna_formats_list_free(&((listed *)user)->list);
+    bzna_formats_list_free(user);
     free(user);
 }
+
+/* Returns 1 if labels are targets: no line has more than one, and all are whole numbers; 0: they are vectors. */
+static int has_targets(const data_list *list) { return list->most_labels == 1 && !list->has_fractions; }
 
 /* Pictures are whole files. Names and labels are in memory. */
 static bzna_status listed_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
 {
-    const listed *const l = user;
-    const data_list_row *row = &l->list.rows[index];
-    const int is_label = field == LABEL && l->list.most_labels;
+    const data_list *const list = user;
+    const data_list_row *row = &list->rows[index];
 
+    const uint64_t first = row->first_label;
+    const int is_target = has_targets(list);
     (void)err;
-    if (field == IMAGE)
-        *place = (bzna_place){ .file = index, .size = BZNA_SIZE_UNKNOWN };
-    else if (!is_label)
-        *place = (bzna_place){ .data = row->path, .size = row->path_size };
-    else if (!row->label_count || (l->has_targets && l->list.wholes[row->first_label] == BZNA_TARGET_NONE))
-        return BZNA_E_NOT_FOUND;
-    else if (l->has_targets)
-        *place = (bzna_place){ .data = &l->list.wholes[row->first_label], .size = sizeof *l->list.wholes };
-    else
-        *place = (bzna_place){ .data = &l->list.reals[row->first_label], .size = row->label_count * sizeof(float) };
-    return BZNA_OK;
-}
 
-/* If no line has more than one label, and all are whole numbers, they are targets. Otherwise they are vectors, each of
- * which is checked. Adds the paths of all files, which may be absolute. */
-static bzna_status take_rows(listed *l, const char *root, const char *list_path, data_names *paths, bzna_error *err)
-{
-    char name[DATA_PATH_BYTES];
-
-    l->has_targets = l->list.most_labels == 1 && !l->list.has_fractions;
-    for (uint64_t i = 0; i < l->list.count; i++) {
-        const data_list_row *row = &l->list.rows[i];
-
-        if (!l->has_targets && bzna_formats_list_check(&l->list, row, err) != BZNA_OK)
-            return bzna_formats_data_prefix(err, list_path);
-        snprintf(name, sizeof name, "%.*s", (int)row->path_size, row->path);
-        if (bzna_formats_data_add_path(paths, root, name, err) != BZNA_OK)
-            return err->status;
+    *place = (bzna_place){ .file = index, .size = BZNA_SIZE_UNKNOWN };
+    if (field == NAME || (field == LABEL && !list->most_labels)) {
+        place->data = row->path;
+        place->size = row->path_size;
+    } else if (field == LABEL) {
+        place->data = is_target ? (const void *)&list->wholes[first] : &list->reals[first];
+        place->size = row->label_count * (is_target ? sizeof *list->wholes : sizeof *list->reals);
+        if (!place->size || (is_target && list->wholes[first] == BZNA_TARGET_NONE))
+            return BZNA_E_NOT_FOUND;
     }
     return BZNA_OK;
 }
 
-/* Fails for settings of folders whose classes are folders. */
-static bzna_status check_config(const bzna_dataset_config *c, bzna_error *err)
+/* Reads a list, and adds the paths of its files, which may be absolute. */
+static bzna_status read_list(data_list *list, const char *path, const char *root, data_names *paths, bzna_error *err)
 {
-    const char *name = c->classes ? "classes" : c->class_order ? "class_order" : c->allow_empty ? "allow_empty" : NULL;
+    char name[DATA_PATH_BYTES];
 
-    if (!name)
-        return BZNA_OK;
-    return DATA_MISUSE(err, "dataset_config.%s: the labels of formats_config.list are the classes",
-                       name);
+    bzna_formats_list_open(list, path, 0, err);
+    for (uint64_t i = 0; i < list->count && err->status == BZNA_OK; i++) {
+        const data_list_row *row = &list->rows[i];
+
+        if (!has_targets(list) && bzna_formats_list_check(list, row, err) != BZNA_OK)
+            return bzna_formats_data_prefix(err, path);
+        snprintf(name, sizeof name, "%.*s", (int)row->path_size, row->path);
+        bzna_formats_data_add_path(paths, root, name, err);
+    }
+    return err->status;
 }
 
 bzna_status bzna_formats_open_listed(bzna_context *context, const char *root, const bzna_formats_config *config,
                                      bzna_dataset **out, bzna_error *err)
 {
-    static const bzna_provider_field vector = { .name = "label", .kind = BZNA_FIELD_VECTOR, .located = 1 };
     bzna_provider_field fields[] = {
         { .name = "image", .kind = BZNA_FIELD_IMAGE, .located = 1 },
-        { .name = "target", .kind = BZNA_FIELD_INTEGER, .located = 1 },
+        { .name = "label", .kind = BZNA_FIELD_VECTOR, .located = 1 },
         { .name = "name", .kind = BZNA_FIELD_TEXT, .located = 1 },
     };
-    listed *l = calloc(1, sizeof *l);
-    bzna_provider provider = { .struct_size = sizeof provider, .user = l, .fields = fields, .locate = listed_locate,
-                               .close = listed_close, .kind = "folder" };
+    data_list *list = calloc(1, sizeof *list);
+    bzna_provider provider = { .struct_size = sizeof provider, .user = list, .fields = fields, .field_count = 3,
+                               .locate = listed_locate, .close = listed_close, .kind = "folder" };
     data_names paths = { .count = 0 };
 
-    if (!l)
+    if (!list)
         return bzna_formats_data_no_memory(err);
-    if (check_config(config->dataset, err) == BZNA_OK &&
-        bzna_formats_list_open(&l->list, config->list, 0, err) == BZNA_OK &&
-        take_rows(l, root, config->list, &paths, err) == BZNA_OK) {
-        if (!l->has_targets)
-            fields[LABEL] = l->list.most_labels ? vector : fields[NAME];
-        provider.count = l->list.count;
-        provider.field_count = l->list.most_labels ? NAME + 1 : NAME;
-        provider.fingerprint = bzna_formats_data_hash(BZNA_FORMATS_HASH, l->list.text.data, l->list.text.size);
+    if (read_list(list, config->list, root, &paths, err) == BZNA_OK) {
+        if (!list->most_labels)
+            fields[LABEL] = fields[--provider.field_count];
+        else if (has_targets(list))
+            fields[LABEL] = (bzna_provider_field){ .name = "target", .kind = BZNA_FIELD_INTEGER, .located = 1 };
+        provider.count = list->count;
+        provider.fingerprint = bzna_formats_data_hash(BZNA_FORMATS_HASH, list->text.data, list->text.size);
     }
     return bzna_formats_data_open(context, &provider, &paths, root, config->dataset, out, err);
 }

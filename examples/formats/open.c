@@ -19,10 +19,14 @@ typedef struct settings {
     bzna_dataset_config dataset;      /* c.dataset points here */
 } settings;
 
-static bzna_status take_config(settings *own, const bzna_formats_config *config, bzna_error *err)
+/* Prepares for opening, and completes the settings. */
+static bzna_status take_config(settings *own, const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_formats_config *c = &own->c;
 
+    bzna_error_init(err, sizeof *err);
+    if (out)
+        *out = NULL;
     if (bzna_formats_data_copy(c, sizeof *c, config, "formats_config", err) != BZNA_OK ||
         bzna_formats_data_copy(&own->dataset, sizeof own->dataset, c->dataset, "dataset_config", err) != BZNA_OK)
         return err->status;
@@ -30,12 +34,8 @@ static bzna_status take_config(settings *own, const bzna_formats_config *config,
     c->hold_bytes = c->hold_bytes ? c->hold_bytes : HOLD_BYTES;
     if (c->reserved0)
         return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.reserved0: a reserved word must be 0");
-    if (c->list && c->pairs)
-        return DATA_MISUSE(err, "formats_config.list: not together with pairs");
-    if (c->records && c->pairs)
-        return DATA_MISUSE(err, "formats_config.records: it has no effect on pairs");
-    if (!c->records && own->dataset.format && !strcmp(own->dataset.format, "records"))
-        return DATA_MISUSE(err, "formats_config.records: is needed to describe the records");
+    if (c->pairs && (c->list || c->records))
+        return DATA_MISUSE(err, "formats_config.pairs: not together with list or records");
     return BZNA_OK;
 }
 
@@ -57,30 +57,30 @@ static bzna_status open_picture(bzna_context *context, data_file *file, const ch
 }
 
 /* Opens a file as the records that the config describes, as RecordIO, by the library, or as a picture.
- *     file     NULL: it is a folder, or cannot be read
- *     source   of a file that is neither a path's nor in memory */
-static bzna_status open_file(bzna_context *context, data_file *file, const char *name, const bzna_source *source,
-                             const bzna_formats_config *c, bzna_dataset **out, bzna_error *err)
+ *     file     without bytes if it is a path that cannot be read, such as a folder's */
+static bzna_status open_file(bzna_context *context, data_file *file, const char *name, const bzna_formats_config *c,
+                             bzna_dataset **out, bzna_error *err)
 {
     const char *const format = c->dataset->format;
     uint8_t head[512];
-    uint64_t bytes = file && file->size < sizeof head ? file->size : sizeof head;
+    uint64_t bytes = file->size < sizeof head ? file->size : sizeof head;
     bzna_error ignored;
 
-    if (!file || bzna_formats_file_read(file, 0, head, bytes, &ignored) != BZNA_OK)
-        bytes = 0;
     if (c->records)
         return bzna_formats_open_records(context, file, name, c, out, err);
-    if (file && (format ? !strcmp(format, "RecordIO") : bzna_formats_is_recordio(head, bytes)))
+    if (bzna_formats_file_read(file, 0, head, bytes, &ignored) != BZNA_OK)
+        bytes = 0;
+    if (bytes && !c->pairs && (format ? !strcmp(format, "RecordIO") : bzna_formats_is_recordio(head, bytes)))
         return bzna_formats_open_recordio(context, file, name, c, out, err);
-    if (c->list)
-        return DATA_MISUSE(err, "%s: formats_config.list: it has an effect on folders and RecordIO files only", name);
-    if (source)
-        bzna_dataset_open_source(context, source, c->dataset, out, err);
-    else if (file && file->memory)
-        bzna_dataset_open_memory(context, file->memory, (size_t)file->size, c->dataset, out, err);
-    else
+    if (c->list || c->pairs)
+        return DATA_MISUSE(err, "%s: formats_config.%s", name, c->pairs ? "pairs: it has an effect on folders only" :
+                           "list: it has an effect on folders and RecordIO files only");
+    if (file->source.size)
+        bzna_dataset_open_source(context, &file->source, c->dataset, out, err);
+    else if (file->is_file)
         bzna_dataset_open(context, name, c->dataset, out, err);
+    else
+        bzna_dataset_open_memory(context, file->memory, (size_t)file->size, c->dataset, out, err);
 
     if (err->status == BZNA_E_UNSUPPORTED && bzna_formats_recognize(head, bytes) != BZNA_CODEC_UNKNOWN) {
         bzna_error_init(err, sizeof *err);
@@ -110,14 +110,14 @@ static bzna_status open_one(bzna_context *context, const char *path, bzna_format
     if (bzna_formats_file_open(&file, path, err) != BZNA_OK) {
         if (c->records)
             return bzna_formats_data_prefix(err, path);
-        bzna_error_init(err, sizeof *err);
-        return open_file(context, NULL, path, NULL, c, out, err);
+        bzna_error_init(err, sizeof *err);                  /* the library says it, or opens the folder */
+        return open_file(context, &(data_file){ .is_file = 1 }, path, c, out, err);
     }
     if (c->records && file.size <= c->hold_bytes) {
         if (bzna_formats_file_hold(&file, &ignored) == BZNA_OK)
             c->hold_bytes -= file.size;
     }
-    open_file(context, &file, path, NULL, c, out, err);
+    open_file(context, &file, path, c, out, err);
     bzna_formats_file_leave(&file);
     return err->status;
 }
@@ -126,15 +126,13 @@ static bzna_status open_one(bzna_context *context, const char *path, bzna_format
 static bzna_status open_each(bzna_context *context, const data_names *paths, bzna_formats_config *c, bzna_dataset **out,
                              bzna_error *err)
 {
-    bzna_dataset **parts = calloc((size_t)paths->count + 1, sizeof *parts);
+    bzna_dataset **parts = calloc(paths->count, sizeof *parts);
     uint32_t opened = 0;
 
     if (!parts)
         return bzna_formats_data_no_memory(err);
-    if (paths->count > 1 && c->dataset->name)
-        DATA_MISUSE(err, "dataset_config.name: each of several files (%u) is named by its path", paths->count);
-    if (paths->count > 1 && c->dataset->index)
-        DATA_MISUSE(err, "dataset_config.index: it is of one file, and these are %u", paths->count);
+    if (paths->count > 1 && (c->dataset->name || c->dataset->index))
+        DATA_MISUSE(err, "dataset_config.name, index: they are of one file, and these are %u", paths->count);
     while (err->status == BZNA_OK && opened < paths->count &&
            open_one(context, paths->list[opened], c, &parts[opened], err) == BZNA_OK)
         opened++;
@@ -151,7 +149,7 @@ static bzna_status add_files(data_names *paths, const char *path, bzna_error *er
 {
     const uint32_t first = paths->count;
 
-    if (bzna_formats_data_kind(path) == DATA_FOLDER && bzna_formats_match(paths, path, "*.rec", err) != BZNA_OK)
+    if (bzna_formats_match(paths, path, "*.rec", err) != BZNA_OK)
         return err->status;
     if (paths->count == first)
         return bzna_formats_data_add(paths, path, err);
@@ -166,19 +164,17 @@ static bzna_status add_files(data_names *paths, const char *path, bzna_error *er
 static bzna_status open_paths(bzna_context *context, const data_names *given, bzna_formats_config *c,
                               bzna_dataset **out, bzna_error *err)
 {
-    const char *const format = c->dataset->format;
-    const int is_special = c->pairs || c->records || c->list;
     data_names paths = { .count = 0 };
 
-    if (!is_special && !(format && !strcmp(format, "RecordIO"))) {
-        bzna_dataset_open_list(context, (const char *const *)given->list, given->count, c->dataset, out, err);
-        if (err->status != BZNA_E_UNSUPPORTED && err->status != BZNA_E_FORMAT)
-            return err->status;
-    }
+    if (c->pairs || c->records || c->list)
+        return open_each(context, given, c, out, err);
+    bzna_dataset_open_list(context, (const char *const *)given->list, given->count, c->dataset, out, err);
+    if (err->status != BZNA_E_UNSUPPORTED && err->status != BZNA_E_FORMAT)
+        return err->status;
 
     bzna_error_init(err, sizeof *err);
     for (uint32_t i = 0; i < given->count && err->status == BZNA_OK; i++)
-        (is_special ? bzna_formats_data_add : add_files)(&paths, given->list[i], err);
+        add_files(&paths, given->list[i], err);
     if (err->status == BZNA_OK)
         open_each(context, &paths, c, out, err);
     bzna_formats_data_free(&paths);
@@ -188,23 +184,21 @@ static bzna_status open_paths(bzna_context *context, const data_names *given, bz
 bzna_status bzna_formats_open_list(bzna_context *context, const char *const *paths, uint32_t count,
                                    const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
+    int is_whole = paths && count && count <= DATA_FILES;
     data_names found = { .count = 0 };
     settings own;
     bzna_error e;
-    int is_whole = context && paths && out && count && count <= DATA_FILES;
 
-    bzna_error_init(&e, sizeof e);
-    if (out)
-        *out = NULL;
-    for (uint32_t i = 0; is_whole && i < count; i++)
+    take_config(&own, config, out, &e);
+    for (uint32_t i = 0; is_whole && i < count && e.status == BZNA_OK; i++) {
         is_whole = paths[i] && *paths[i];
-    if (take_config(&own, config, &e) == BZNA_OK && !is_whole)         /* the library says what is missing */
-        bzna_dataset_open_list(context, paths, count, own.c.dataset, out, &e);
-    for (uint32_t i = 0; i < count && e.status == BZNA_OK; i++)
-        if (bzna_formats_paths(&found, paths[i], &e) != BZNA_OK)
+        if (is_whole && bzna_formats_paths(&found, paths[i], &e) != BZNA_OK)
             bzna_formats_data_prefix(&e, paths[i]);
-    if (e.status == BZNA_OK)
+    }
+    if (e.status == BZNA_OK && is_whole)
         open_paths(context, &found, &own.c, out, &e);
+    else if (e.status == BZNA_OK)                           /* the library says what is missing */
+        bzna_dataset_open_list(context, paths, count, &own.dataset, out, &e);
     bzna_formats_data_free(&found);
     return bzna_formats_data_return(err, &e);
 }
@@ -212,37 +206,20 @@ bzna_status bzna_formats_open_list(bzna_context *context, const char *const *pat
 bzna_status bzna_formats_open(bzna_context *context, const char *path, const bzna_formats_config *config,
                               bzna_dataset **out, bzna_error *err)
 {
-    if (!path || !*path)
-        return bzna_dataset_open(context, path, NULL, out, err);        /* which says what is missing */
     return bzna_formats_open_list(context, &path, 1, config, out, err);
 }
 
 /* ---- Memory and sources --------------------------------------------------------------------- */
 
-/* Prepares for opening what is not a path. Returns 0 if the settings are refused, else 1. */
-static int take_input(settings *own, const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
-{
-    bzna_error_init(err, sizeof *err);
-    if (out)
-        *out = NULL;
-    if (take_config(own, config, err) == BZNA_OK && own->c.pairs)
-        DATA_MISUSE(err, "formats_config.pairs: it has an effect on folders only");
-    return err->status == BZNA_OK;
-}
-
 bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, size_t size,
                                      const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
-    data_file file = { .size = size, .memory = bytes };
+    data_file file = { .size = bytes ? size : 0, .memory = bytes };
     settings own;
     bzna_error e;
 
-    if (take_input(&own, config, out, &e)) {
-        if (context && bytes && out)
-            open_file(context, &file, "memory", NULL, &own.c, out, &e);
-        else                                                /* the library says what is missing */
-            bzna_dataset_open_memory(context, bytes, size, &own.dataset, out, &e);
-    }
+    if (take_config(&own, config, out, &e) == BZNA_OK)
+        open_file(context, &file, "memory", &own.c, out, &e);
     return bzna_formats_data_return(err, &e);
 }
 
@@ -253,13 +230,11 @@ bzna_status bzna_formats_open_source(bzna_context *context, const bzna_source *s
     settings own;
     bzna_error e;
 
-    if (take_input(&own, config, out, &e)) {
-        if (!context || !source || !out)
-            bzna_dataset_open_source(context, source, &own.dataset, out, &e);
-        else if (bzna_formats_file_take(&file, source, &e) != BZNA_OK)
-            bzna_formats_data_prefix(&e, own.dataset.name ? own.dataset.name : "source");
+    if (take_config(&own, config, out, &e) == BZNA_OK) {
+        if (bzna_formats_file_take(&file, source, &e) == BZNA_OK)
+            open_file(context, &file, "source", &own.c, out, &e);
         else
-            open_file(context, &file, "source", source, &own.c, out, &e);
+            bzna_formats_data_prefix(&e, own.dataset.name ? own.dataset.name : "source");
     }
     return bzna_formats_data_return(err, &e);
 }

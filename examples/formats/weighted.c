@@ -18,14 +18,18 @@
 #  pragma GCC optimize ("-ffp-contract=off")
 #endif
 
-/* What weights are for: samples, or parts of a concatenation with their samples. */
+/* A sample, or a part of a concatenation with its samples: it has one weight. */
+typedef struct group {
+    uint64_t begin, end;              /* its first sample, and the one after its last */
+    double   sum;                     /* of its weight and those before, rounded: the smallest weights are lost */
+} group;
+
+/* What is drawn from. */
 typedef struct draws {
     bzna_formats_weights w;
-    uint64_t  samples;                /* of the data set, or of w.indices */
-    uint64_t  groups;                 /* parts or samples, each of which has a weight */
-    uint64_t *ends;                   /* of each group, the index past its last sample */
-    double   *sums;                   /* cumulated weights; they are rounded, and lose the smallest weights */
-    uint64_t  count;                  /* draws in an epoch */
+    uint64_t samples;                 /* of the data set, or of w.indices */
+    group   *groups;                  /* w.weight_count of them */
+    uint64_t count;                   /* draws in an epoch */
 } draws;
 
 /* A sample of a draw without replacement. */
@@ -41,64 +45,62 @@ void bzna_formats_weights_init(bzna_formats_weights *weights, size_t struct_size
     bzna_formats_data_init(weights, struct_size);
 }
 
-/* Completes the caller's struct, and counts what the weights are for. */
+/* Completes the caller's struct, and checks it. */
 static bzna_status take(draws *d, const bzna_dataset *dataset, const bzna_formats_weights *weights, bzna_error *err)
 {
     bzna_formats_weights *w = &d->w;
     bzna_dataset_info info;
+    uint64_t groups;
 
-    if (!dataset || !weights)
-        return DATA_MISUSE(err, "bzna_formats_weighted: %s is NULL", dataset ? "weights" : "dataset");
-    if (weights->struct_size != sizeof *w)
-        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_weights.struct_size: not set, or of another version");
-    *w = *weights;
+    if (bzna_formats_data_copy(w, sizeof *w, weights, "formats_weights", err) != BZNA_OK ||
+        bzna_dataset_get_info(dataset, &info, sizeof info, err) != BZNA_OK)
+        return err->status;
     w->weighting = w->weighting ? w->weighting : BZNA_WEIGHTING_REPLACE;
-    d->samples = w->indices ? w->index_count : bzna_dataset_count(dataset);
-    d->groups = d->samples;
-    if (w->weighting > BZNA_WEIGHTING_ONCE)
-        return DATA_MISUSE(err, "formats_weights.weighting: %u is not in 0..2", w->weighting);
-    if (w->by_part > 1)
-        return DATA_MISUSE(err, "formats_weights.by_part: neither 0 nor 1");
-    if (w->by_part && w->indices)
-        return DATA_MISUSE(err, "formats_weights.by_part: not together with indices");
+    d->samples = w->indices ? w->index_count : info.sample_count;
+    groups = w->by_part ? info.part_count : d->samples;
     if (w->reserved0)
         return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_weights.reserved0: a reserved word must be 0");
+    if (w->weighting > BZNA_WEIGHTING_ONCE)
+        return DATA_MISUSE(err, "formats_weights.weighting: %u is not in 0..2", w->weighting);
+    if (w->by_part > 1 || (w->by_part && w->indices))
+        return DATA_MISUSE(err, "formats_weights.by_part: it is 0 or 1, and not together with indices");
     if (!w->indices != !w->index_count)
         return DATA_MISUSE(err, "formats_weights.indices, index_count: give both or none");
-
-    if (w->by_part) {
-        if (bzna_dataset_get_info(dataset, &info, sizeof info, err) != BZNA_OK)
-            return err->status;
-        d->groups = info.part_count;
-    }
-    if (d->groups > UINT32_MAX)
-        return DATA_FAIL(err, BZNA_E_LIMIT, "formats_weights.weights: at most %u are supported", UINT32_MAX);
-    if (!w->weights || w->weight_count != d->groups)
+    if (!w->weights || w->weight_count != groups)
         return DATA_MISUSE(err, "formats_weights.weights, weight_count: %llu weights for %llu %s",
-                           (data_llu)w->weight_count, (data_llu)d->groups, w->by_part ? "parts" : "samples");
+                           (data_llu)w->weight_count, (data_llu)groups, w->by_part ? "parts" : "samples");
     return BZNA_OK;
 }
 
-/* Checks the weights and adds them up, finds where the parts end, and counts the draws of an epoch. */
+static void *allocate(uint64_t count, size_t size, bzna_error *err)
+{
+    void *const memory = count <= SIZE_MAX / size ? malloc((size_t)count * size) : NULL;
+
+    if (!memory)
+        bzna_formats_data_no_memory(err);
+    return memory;
+}
+
+/* Makes the groups, whose weights it checks and adds up, and counts the draws of an epoch. */
 static bzna_status add_up(draws *d, const bzna_dataset *dataset, bzna_error *err)
 {
     const bzna_formats_weights *w = &d->w;
     uint64_t positive = 0, end = 0;
     double sum = 0;
 
-    d->sums = calloc((size_t)d->groups + 1, sizeof *d->sums);
-    d->ends = calloc((size_t)d->groups + 1, sizeof *d->ends);
-    if (!d->sums || !d->ends)
-        return bzna_formats_data_no_memory(err);
-    for (uint64_t i = 0; i < d->groups; i++) {
+    if (!(d->groups = allocate(w->weight_count, sizeof *d->groups, err)))
+        return err->status;
+    for (uint64_t i = 0; i < w->weight_count; i++) {
         const uint64_t size = w->by_part ? bzna_dataset_part_count(dataset, (uint32_t)i) : 1;
+        const double weight = w->weights[i];
 
-        if (!isfinite(w->weights[i]) || w->weights[i] < 0)
+        if (!isfinite(weight) || weight < 0)
             return DATA_MISUSE(err, "formats_weights.weights[%llu]: %g is negative or not a number",
-                               (data_llu)i, w->weights[i]);
-        positive += w->weights[i] > 0 ? size : 0;
-        d->sums[i] = sum += w->weights[i];
-        d->ends[i] = end += size;
+                               (data_llu)i, weight);
+        positive += weight > 0 ? size : 0;
+        sum += weight;
+        d->groups[i] = (group){ .begin = end, .end = end + size, .sum = sum };
+        end += size;
     }
 
     if (!(sum > 0) || !isfinite(sum))
@@ -110,37 +112,31 @@ static bzna_status add_up(draws *d, const bzna_dataset *dataset, bzna_error *err
     return BZNA_OK;
 }
 
-/* ---- Groups --------------------------------------------------------------------------------- */
-
-static uint64_t group_begin(const draws *d, uint64_t group) { return group ? d->ends[group - 1] : 0; }
-
-static uint64_t group_size(const draws *d, uint64_t group) { return d->ends[group] - group_begin(d, group); }
-
 /* ---- With replacement ----------------------------------------------------------------------- */
 
 /* Draws the sample at one position. The position is the counter of the random numbers. */
 static uint64_t draw(const draws *d, uint64_t epoch, uint64_t position)
 {
-    uint64_t low = 0, high = d->groups - 1, size;
+    uint64_t low = 0, high = d->w.weight_count - 1, sample;
     bzna_random random;
     double u;
 
     bzna_random_init(&random, d->w.seed, epoch, position, BZNA_RANDOM_ORDER);
-    u = bzna_random_uniform(&random, 0, d->sums[high]);
+    u = bzna_random_uniform(&random, 0, d->groups[high].sum);
     while (low < high) {                                    /* the first group whose sum is above u */
         const uint64_t middle = low + (high - low) / 2;
-        if (d->sums[middle] > u)
+        if (d->groups[middle].sum > u)
             high = middle;
         else
             low = middle + 1;
     }
-    /* u can be rounded up to the whole sum: then the last group that has a weight is taken */
+    /* u can be rounded up to the whole sum: then the last group that has a weight is taken, and its last sample */
     while (low && !(d->w.weights[low] > 0))
         low--;
 
-    size = group_size(d, low);
-    u = bzna_random_uniform(&random, 0, (double)size);
-    return group_begin(d, low) + ((uint64_t)u < size - 1 ? (uint64_t)u : size - 1);
+    const group *const drawn = &d->groups[low];
+    sample = drawn->begin + (uint64_t)bzna_random_uniform(&random, 0, (double)(drawn->end - drawn->begin));
+    return sample < drawn->end ? sample : drawn->end - 1;
 }
 
 /* ---- Without replacement -------------------------------------------------------------------- */
@@ -183,17 +179,16 @@ static int by_key(const void *left, const void *right)
  * which is the same order. Samples without a weight come last. */
 static bzna_status draw_once(const draws *d, uint64_t epoch, uint64_t *list, bzna_error *err)
 {
-    ranked *all = d->samples <= SIZE_MAX / sizeof *all ? malloc((size_t)d->samples * sizeof *all) : NULL;
-    uint64_t sample = 0;
+    ranked *all = allocate(d->samples, sizeof *all, err);
     bzna_random random;
 
     if (!all)
-        return bzna_formats_data_no_memory(err);
-    for (uint64_t group = 0; group < d->groups; group++) {
-        const uint64_t size = group_size(d, group);
-        const double weight = d->w.weights[group] / (double)size;
+        return err->status;
+    for (uint64_t i = 0; i < d->w.weight_count; i++) {
+        const group *const g = &d->groups[i];
+        const double weight = d->w.weights[i] / (double)(g->end - g->begin);
 
-        for (uint64_t i = 0; i < size; i++, sample++) {
+        for (uint64_t sample = g->begin; sample < g->end; sample++) {
             bzna_random_init(&random, d->w.seed, epoch, sample, BZNA_RANDOM_ORDER);
             all[sample].sample = sample;
             all[sample].key = HUGE_VAL;
@@ -211,20 +206,6 @@ static bzna_status draw_once(const draws *d, uint64_t epoch, uint64_t *list, bzn
 
 /* ---- Lists ---------------------------------------------------------------------------------- */
 
-/* Fills the list of an epoch. */
-static bzna_status fill(const draws *d, uint64_t epoch, uint64_t *list, bzna_error *err)
-{
-    if (d->w.weighting == BZNA_WEIGHTING_ONCE && draw_once(d, epoch, list, err) != BZNA_OK)
-        return err->status;
-    for (uint64_t i = 0; i < d->count; i++) {
-        if (d->w.weighting == BZNA_WEIGHTING_REPLACE)
-            list[i] = draw(d, epoch, i);
-        if (d->w.indices)
-            list[i] = d->w.indices[list[i]];
-    }
-    return BZNA_OK;
-}
-
 bzna_status bzna_formats_weighted_list(const bzna_dataset *dataset, const bzna_formats_weights *weights, uint64_t epoch,
                                        uint64_t *list, uint64_t capacity, uint64_t *count, bzna_error *err)
 {
@@ -236,29 +217,31 @@ bzna_status bzna_formats_weighted_list(const bzna_dataset *dataset, const bzna_f
         if (!list || capacity < d.count)
             DATA_FAIL(&e, BZNA_E_BUFFER, "the list needs %llu numbers, the buffer has %llu", (data_llu)d.count,
                       (data_llu)(list ? capacity : 0));
+        else if (d.w.weighting == BZNA_WEIGHTING_ONCE)
+            draw_once(&d, epoch, list, &e);
         else
-            fill(&d, epoch, list, &e);
+            for (uint64_t i = 0; i < d.count; i++)
+                list[i] = draw(&d, epoch, i);
+        for (uint64_t i = 0; d.w.indices && e.status == BZNA_OK && i < d.count; i++)
+            list[i] = d.w.indices[list[i]];
     }
     if (count)
         *count = d.count;
-    free(d.sums);
-    free(d.ends);
+    free(d.groups);
     return bzna_formats_data_return(err, &e);
 }
 
 bzna_status bzna_formats_weighted_give(bzna_loader *loader, const bzna_dataset *dataset,
                                        const bzna_formats_weights *weights, uint64_t epoch, bzna_error *err)
 {
-    uint64_t count = 0, *list = NULL;
+    uint64_t count, *list = NULL;
     bzna_error e;
 
     bzna_error_init(&e, sizeof e);
-    if (bzna_formats_weighted_list(dataset, weights, epoch, NULL, 0, &count, &e) == BZNA_E_BUFFER) {
-        if (count >= SIZE_MAX / sizeof *list || !(list = malloc(((size_t)count + 1) * sizeof *list)))
-            bzna_formats_data_no_memory(&e);
-        else if (bzna_formats_weighted_list(dataset, weights, epoch, list, count, NULL, &e) == BZNA_OK)
-            bzna_loader_set_batches(loader, epoch, list, count, NULL, 0, &e);
-    }
+    if (bzna_formats_weighted_list(dataset, weights, epoch, NULL, 0, &count, &e) == BZNA_E_BUFFER &&
+        (list = allocate(count, sizeof *list, &e)) != NULL &&
+        bzna_formats_weighted_list(dataset, weights, epoch, list, count, NULL, &e) == BZNA_OK)
+        bzna_loader_set_batches(loader, epoch, list, count, NULL, 0, &e);
     free(list);
     return bzna_formats_data_return(err, &e);
 }

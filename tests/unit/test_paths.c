@@ -265,15 +265,14 @@ TEST(patterns_that_mean_nothing_are_refused)
 {
     data_names paths;
     clear();
-    check_pattern_refused("x/a{b,c", BZNA_E_ARGUMENT, 3, "the { at byte 3 is not closed");
-    check_pattern_refused("a}b", BZNA_E_ARGUMENT, 1, "the } at byte 1 closes no {");
+    check_pattern_refused("x/a{b,c", BZNA_E_ARGUMENT, 3, "the { at byte 3 has no partner");
+    check_pattern_refused("a}b", BZNA_E_ARGUMENT, 1, "the } at byte 1 has no partner");
     check_pattern_refused("a::", BZNA_E_ARGUMENT, 3, "::");
     check_pattern_refused("::a", BZNA_E_ARGUMENT, 0, "::");
     check_pattern_refused(TOP "/no*", BZNA_E_NOT_FOUND, BZNA_NO_OFFSET, "no file matches");
     check_pattern_refused("{1..65537}", BZNA_E_LIMIT, BZNA_NO_OFFSET, "more than 65536 files");
     check_pattern_refused("{1..999999999999999999}{1..999999999999999999}", BZNA_E_LIMIT, BZNA_NO_OFFSET, "65536");
     check_pattern_refused("{1..60000}::{1..60000}", BZNA_E_LIMIT, BZNA_NO_OFFSET, "65536");
-    check_pattern_refused("{{{{{{{{{{{{{{{{{a}}}}}}}}}}}}}}}}}", BZNA_E_LIMIT, 16, "nest deeper");
     expand(&paths, "{1..65536}", BZNA_OK);
     CHECK_STR(paths.list[65535], "65536");
     bzna_formats_data_free(&paths);

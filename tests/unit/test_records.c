@@ -509,8 +509,8 @@ TEST(records_are_what_the_settings_say_whatever_their_bytes)
     formats.dataset = &config;
     config.format = "records";
     open_config(&o, file, sizeof file, BY_MEMORY, &formats);
-    CHECK_EQ(o.status, BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(o.err.message, "formats_config.records: is needed to describe the records");
+    CHECK_EQ(o.status, BZNA_E_FORMAT);
+    CHECK_CONTAINS(o.err.message, "the file is not of the format \"records\"");
     formats.records = &r;
     open_config(&o, file, sizeof file, BY_MEMORY, &formats);
     CHECK_EQ(o.status, BZNA_OK);
@@ -528,7 +528,7 @@ TEST(records_are_what_the_settings_say_whatever_their_bytes)
     formats.pairs = "images,masks";
     open_config(&o, file, sizeof file, BY_MEMORY, &formats);
     CHECK_EQ(o.status, BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(o.err.message, "formats_config.records: it has no effect on pairs");
+    CHECK_CONTAINS(o.err.message, "formats_config.pairs: not together with list or records");
 }
 
 /* As a program that was compiled with an older header gives it: what lies behind is not the library's. */

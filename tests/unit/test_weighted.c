@@ -375,7 +375,7 @@ TEST(weights_that_mean_nothing_are_refused_and_named)
         { "weights[3]", BZNA_E_ARGUMENT },                 { "sum is 0", BZNA_E_ARGUMENT },
         { "39 weights for 40 samples", BZNA_E_ARGUMENT },  { "weighting: 3", BZNA_E_ARGUMENT },
         { "not together with indices", BZNA_E_ARGUMENT },  { "sum is inf", BZNA_E_ARGUMENT },
-        { "by_part: neither 0 nor 1", BZNA_E_ARGUMENT },   { "40 weights for 1 parts", BZNA_E_ARGUMENT },
+        { "by_part: it is 0 or 1", BZNA_E_ARGUMENT },   { "40 weights for 1 parts", BZNA_E_ARGUMENT },
         { "struct_size", BZNA_E_STRUCT_SIZE },             { "reserved0", BZNA_E_STRUCT_SIZE },
         { "give both or none", BZNA_E_ARGUMENT },          { "0 weights for 40", BZNA_E_ARGUMENT } };
     double weights[40];
@@ -390,7 +390,7 @@ TEST(weights_that_mean_nothing_are_refused_and_named)
         w.by_part = k == 6 || k == 9 ? 1 : k == 8 ? 2 : 0;
         w.indices = k == 6 || k == 12 ? &index : NULL;
         w.index_count = k == 6;
-        w.struct_size -= k == 10;
+        w.struct_size = k == 10 ? 0 : w.struct_size;
         w.reserved0 = k == 11;
         if (k == 13)
             w.weights = NULL, w.weight_count = 0;
