@@ -84,8 +84,9 @@ static bzna_status fail_line(const data_list *list, const char *what, data_span 
 }
 
 /* Cuts a line into its fields. There may be several blanks between fields, and quotes around those between commas. */
-static bzna_status cut(const data_list *list, list_line *line, char separator, bzna_error *err)
+static bzna_status cut(const data_list *list, list_line *line, bzna_error *err)
 {
+    const char separator = list->separator;
     data_span rest = line->text, field, tail = { NULL, 0 }, *fields;
     int is_closed = 1, has_more = 1;
 
@@ -118,18 +119,16 @@ static int is_label(data_span field)
     return number_of(field, &n) != not_a_number;
 }
 
-/* Finds the separator of a list that begins with this line. A number after a comma and a blank is a comma's. */
-static bzna_status find_separator(data_list *list, list_line *line, bzna_error *err)
+/* Returns the separator of a list that begins with this line. A number after a comma and a blank is a comma's. */
+static char separator_of(data_span line)
 {
-    const data_span *last;
+    data_span rest = bzna_formats_data_trim(line), word;
 
-    list->separator = memchr(line->text.data, '\t', line->text.size) ? '\t' : ',';
-    if (list->separator == '\t' || cut(list, line, ' ', err) != BZNA_OK || line->count < 2)
-        return err->status;
-    last = &line->fields[line->count - 1];
-    if (is_label(*last) && last[-1].data[last[-1].size - 1] != ',')
-        list->separator = ' ';
-    return BZNA_OK;
+    if (memchr(line.data, '\t', line.size))
+        return '\t';
+    bzna_formats_data_take_last(&rest, ' ', &word);
+    rest = bzna_formats_data_trim(rest);
+    return rest.size && rest.data[rest.size - 1] != ',' && is_label(word) ? ' ' : ',';
 }
 
 /* Returns 1 if a field can be the name of a column: a word, neither a path nor what stands for a number. */
@@ -189,8 +188,9 @@ static bzna_status take_line(data_list *list, list_line *line, bzna_error *err)
     uint64_t label = 1, end;
     data_span path;
 
-    if ((is_first && find_separator(list, line, err) != BZNA_OK) ||
-        cut(list, line, list->separator, err) != BZNA_OK)
+    if (is_first)
+        list->separator = separator_of(line->text);
+    if (cut(list, line, err) != BZNA_OK)
         return err->status;
     end = line->count;
     if (list->separator == ' ')

@@ -230,11 +230,7 @@ bzna_status bzna_formats_open_source(bzna_context *context, const bzna_source *s
     settings own;
     bzna_error e;
 
-    if (take_config(&own, config, out, &e) == BZNA_OK) {
-        if (bzna_formats_file_take(&file, source, &e) == BZNA_OK)
-            open_file(context, &file, "source", &own.c, out, &e);
-        else
-            bzna_formats_data_prefix(&e, own.dataset.name ? own.dataset.name : "source");
-    }
+    if (take_config(&own, config, out, &e) == BZNA_OK && bzna_formats_file_take(&file, source, &e) == BZNA_OK)
+        open_file(context, &file, "source", &own.c, out, &e);
     return bzna_formats_data_return(err, &e);
 }

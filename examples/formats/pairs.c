@@ -15,24 +15,25 @@
 #define PAIRED        4u              /* folders whose files make one sample */
 #define PAIRS_FOLDERS 65536u          /* in a folder, with those in them */
 
-/* What the data set owns. */
+/* What the data set owns. A file is the number of its folder, a slash, and its path below that folder: "0/a/b.jpg". */
 typedef struct pairs {
-    char        text[DATA_PATH_BYTES];      /* formats_config.pairs, cut into fields and folders */
-    const char *fields[PAIRED];             /* their names, in text */
-    data_names  folders;                    /* a path for each field */
-    data_names  files[PAIRED];              /* of each folder, below it, by folder and name without extension */
+    char                text[DATA_PATH_BYTES];      /* formats_config.pairs, cut into names and folders */
+    bzna_provider_field fields[PAIRED + 1];         /* a picture of each folder, and the name */
+    data_names          folders;                    /* their paths */
+    data_names          files;                      /* of all folders; once they are sorted, sample by sample */
 } pairs;
+
+/* Where a file's path below its folder begins. */
+#define BELOW 2
 
 /* ---- Names ---------------------------------------------------------------------------------- */
 
-/* Compares paths: by their folders, then by their names without extensions, of which each name has one. A path whose
- * folder, or whose name, ends before another's continues comes first. */
+/* Compares files: by their folders below the root, then by their names without extensions, of which each name has one. A
+ * folder or name that another one continues comes first. */
 static int compare_stems(const char *a, const char *b)
 {
-    while (*a && *a == *b) {
-        a++;
+    for (a += BELOW, b += BELOW; *a && *a == *b; a++)
         b++;
-    }
     for (const char *end = "/."; *end; end++) {             /* the last slash ends a folder, the last dot a name */
         const char *const a_end = strrchr(a, *end), *const b_end = strrchr(b, *end);
 
@@ -44,9 +45,12 @@ static int compare_stems(const char *a, const char *b)
     return 0;
 }
 
-static int by_stem(const void *a, const void *b)
+static int by_stem(const void *left, const void *right)
 {
-    return compare_stems(*(const char *const *)a, *(const char *const *)b);
+    const char *const a = *(const char *const *)left, *const b = *(const char *const *)right;
+    const int order = compare_stems(a, b);
+
+    return order ? order : *a - *b;
 }
 
 /* Returns 1 if a path has an extension of the library's pictures, of this folder's codecs, or of the config; else 0. */
@@ -66,28 +70,30 @@ static int is_picture(const char *path, const bzna_formats_config *config)
 
 /* ---- Folders -------------------------------------------------------------------------------- */
 
-/* Finds the pictures in a folder and in those below it. Links are followed, and names with a dot before them left
- * out. */
-static bzna_status find(data_names *files, const char *folder, const bzna_formats_config *config, bzna_error *err)
+/* Finds the pictures in the last of the folders, and in those below it. Links are followed, and names with a dot before
+ * them left out. */
+static bzna_status find(pairs *p, const bzna_formats_config *config, bzna_error *err)
 {
+    const char root[] = { (char)('0' + p->folders.count - 1), '/', 0 };
     char full[DATA_PATH_BYTES];
     data_names all = { .count = 0 };                        /* what is in the folder: it grows as folders are met */
     uint32_t folders = 0;
 
-    bzna_formats_data_add(&all, "", err);
-    for (uint32_t i = 0; err->status == BZNA_OK && i < all.count &&
-                         bzna_formats_data_join(full, folder, all.list[i], err) == BZNA_OK; i++) {
+    bzna_formats_data_add(&all, root, err);
+    for (uint32_t i = 0; err->status == BZNA_OK && i < all.count; i++) {
         const char *const path = all.list[i];
-        const int kind = bzna_formats_data_kind(full);
         data_names entries = { .count = 0 };
-        int error;
+        int kind, error;
 
+        if (bzna_formats_data_join(full, p->folders.list[p->folders.count - 1], path + BELOW, err) != BZNA_OK)
+            break;
+        kind = bzna_formats_data_kind(full);
         if (i && kind != DATA_FOLDER) {
             if (kind != DATA_OTHER && is_picture(path, config))
-                bzna_formats_data_add(files, path, err);
+                bzna_formats_data_add(&p->files, path, err);
         } else if (folders++ == PAIRS_FOLDERS) {
             DATA_FAIL(err, BZNA_E_LIMIT, "%s: more than %u folders: does a link lead back to one that holds it?",
-                      path, PAIRS_FOLDERS);
+                      full, PAIRS_FOLDERS);
         } else if ((error = bzna_formats_data_list(full, &entries, err)) != 0) {
             bzna_formats_data_fail_system(err, "cannot list", error);
             bzna_formats_data_prefix(err, full);
@@ -109,8 +115,6 @@ static bzna_status find_all(pairs *p, const char *root, const bzna_formats_confi
     if (bzna_formats_data_join(p->text, "", config->pairs, err) != BZNA_OK)
         return err->status;
     for (; field && p->folders.count < PAIRED; field = next) {
-        const uint32_t k = p->folders.count;
-
         if ((next = strchr(field, ',')) != NULL)
             *next++ = 0;
         if ((path = strchr(field, '=')) != NULL)
@@ -118,36 +122,32 @@ static bzna_status find_all(pairs *p, const char *root, const bzna_formats_confi
         path = path ? path : field;
         if (!*path)
             break;
-        p->fields[k] = field;
-        if (bzna_formats_data_add_path(&p->folders, root, path, err) != BZNA_OK ||
-            find(&p->files[k], p->folders.list[k], config, err) != BZNA_OK)
+        p->fields[p->folders.count] = (bzna_provider_field){ .name = field, .kind = BZNA_FIELD_IMAGE, .located = 1 };
+        if (bzna_formats_data_add_path(&p->folders, root, path, err) != BZNA_OK || find(p, config, err) != BZNA_OK)
             return err->status;
-        if (p->files[k].count)
-            qsort(p->files[k].list, p->files[k].count, sizeof *p->files[k].list, by_stem);
     }
-    return !field && p->folders.count > 1 ? BZNA_OK :
-           DATA_MISUSE(err, "formats_config.pairs: \"%.99s\" does not name 2 to %u folders", config->pairs, PAIRED);
+    if (field || p->folders.count < 2)
+        return DATA_MISUSE(err, "formats_config.pairs: \"%.99s\" does not name 2 to %u folders", config->pairs, PAIRED);
+    p->fields[p->folders.count] = (bzna_provider_field){ .name = "name", .kind = BZNA_FIELD_TEXT, .located = 1 };
+    return BZNA_OK;
 }
 
-/* Fails if the folders differ in their files, and names the first that lacks a partner: in the order of their names,
- * this is where lists differ first, or where the first one has a name twice. */
-static bzna_status check(const pairs *p, bzna_error *err)
+/* Sorts the files. Fails unless each sample then has one of each folder. */
+static bzna_status sort(pairs *p, bzna_error *err)
 {
-    const data_names *const a = &p->files[0];
+    char **const files = p->files.list;
+    const uint32_t count = p->files.count, folders = p->folders.count;
 
-    for (uint32_t k = 1; k < p->folders.count; k++) {
-        const data_names *const b = &p->files[k];
+    if (count)
+        qsort(files, count, sizeof *files, by_stem);
+    for (uint32_t i = 0; i < count || i % folders; i++) {
+        const uint32_t folder = i % folders;
+        const char *const first = files[i - folder];
 
-        for (uint32_t i = 0; i < a->count || i < b->count; i++) {
-            const int is_twice = i && i < a->count && !compare_stems(a->list[i - 1], a->list[i]);
-            const int order = i == a->count ? 1 : i == b->count || is_twice ? -1 :
-                              compare_stems(a->list[i], b->list[i]);
-
-            if (order)
-                return DATA_FAIL(err, BZNA_E_NOT_FOUND, "formats_config.pairs: \"%.99s\" in %s has no partner in %s",
-                                 (order < 0 ? a : b)->list[i], p->fields[order < 0 ? 0 : k],
-                                 p->fields[order < 0 ? k : 0]);
-        }
+        if (i == count || files[i][0] != (char)('0' + folder) || compare_stems(files[i], first))
+            return DATA_FAIL(err, BZNA_E_NOT_FOUND, "formats_config.pairs: \"%.99s\" in %s has no partner in %s, or is "
+                             "not the only file of that name", first + BELOW, p->fields[*first - '0'].name,
+                             p->fields[folder].name);
     }
     return BZNA_OK;
 }
@@ -159,14 +159,12 @@ static bzna_status check(const pairs *p, bzna_error *err)
 static bzna_status pairs_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
 {
     const pairs *const p = user;
+    const char *const name = p->files.list[index * p->folders.count] + BELOW;
     (void)err;
 
-    place->size = BZNA_SIZE_UNKNOWN;
-    place->file = index * p->folders.count + field;
-    if (field == p->folders.count) {
-        place->data = p->files[0].list[index];
-        place->size = strlen(place->data);
-    }
+    *place = (bzna_place){ .file = index * p->folders.count + field, .size = BZNA_SIZE_UNKNOWN };
+    if (field == p->folders.count)
+        *place = (bzna_place){ .data = name, .size = strlen(name) };
     return BZNA_OK;
 }
 
@@ -174,8 +172,7 @@ static void pairs_close(void *user)
 {
     pairs *p = user;
 
-    for (uint32_t k = 0; k < PAIRED; k++)
-        bzna_formats_data_free(&p->files[k]);
+    bzna_formats_data_free(&p->files);
     bzna_formats_data_free(&p->folders);
     free(p);
 }
@@ -188,28 +185,25 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 bzna_status bzna_formats_open_pairs(bzna_context *context, const char *root, const bzna_formats_config *config,
                                     bzna_dataset **out, bzna_error *err)
 {
-    bzna_provider_field fields[PAIRED + 1] = { { .name = NULL } };
     pairs *p = calloc(1, sizeof *p);
-    bzna_provider provider = { .struct_size = sizeof provider, .user = p, .fields = fields, .locate = pairs_locate,
+    bzna_provider provider = { .struct_size = sizeof provider, .user = p, .locate = pairs_locate,
                                .close = pairs_close, .kind = "folder pairs", .fingerprint = BZNA_FORMATS_HASH };
     data_names paths = { .count = 0 };
 
     if (!p)
         return bzna_formats_data_no_memory(err);
-    if (find_all(p, root, config, err) == BZNA_OK && check(p, err) == BZNA_OK) {
-        provider.count = p->files[0].count;
+    if (find_all(p, root, config, err) == BZNA_OK && sort(p, err) == BZNA_OK) {
+        provider.fields = p->fields;
         provider.field_count = p->folders.count + 1;
-        fields[p->folders.count] = (bzna_provider_field){ .name = "name", .kind = BZNA_FIELD_TEXT, .located = 1 };
-        for (uint32_t k = 0; k < p->folders.count; k++) {
-            fields[k] = (bzna_provider_field){ .name = p->fields[k], .kind = BZNA_FIELD_IMAGE, .located = 1 };
-            provider.fingerprint = hash_text(provider.fingerprint, p->fields[k]);
-            for (uint64_t i = 0; i < provider.count; i++)
-                provider.fingerprint = hash_text(provider.fingerprint, p->files[k].list[i]);
-        }
+        provider.count = p->files.count / p->folders.count;
     }
-    for (uint64_t i = 0; i < provider.count; i++)
-        for (uint32_t k = 0; k < p->folders.count && err->status == BZNA_OK; k++)
-            bzna_formats_data_add_path(&paths, p->folders.list[k], p->files[k].list[i], err);
+    for (uint32_t k = 0; k + 1 < provider.field_count; k++) {
+        provider.fingerprint = hash_text(provider.fingerprint, p->fields[k].name);
+        for (uint32_t i = k; i < p->files.count; i += p->folders.count)
+            provider.fingerprint = hash_text(provider.fingerprint, p->files.list[i] + BELOW);
+    }
+    for (uint32_t i = 0; i < p->files.count && err->status == BZNA_OK; i++)
+        bzna_formats_data_add_path(&paths, p->folders.list[i % p->folders.count], p->files.list[i] + BELOW, err);
     return bzna_formats_data_open(context, &provider, &paths, root, config->dataset, out, err);
 }
 

@@ -281,7 +281,7 @@ static bzna_status glob_walk(data_names *found, char *path, size_t known, const 
         const char *const name = names.list[i];
         const size_t size = known + strlen(name);
 
-        if (size + strlen(end) >= DATA_PATH_BYTES ||
+        if (size >= DATA_PATH_BYTES ||
             (!is_plain && ((*name == '.' && !shows_hidden) || glob_matches(pattern, end, name) <= 0)))
             continue;
         memcpy(path + known, name, strlen(name) + 1);

@@ -55,7 +55,6 @@ static bzna_status take(draws *d, const bzna_dataset *dataset, const bzna_format
     if (bzna_formats_data_copy(w, sizeof *w, weights, "formats_weights", err) != BZNA_OK ||
         bzna_dataset_get_info(dataset, &info, sizeof info, err) != BZNA_OK)
         return err->status;
-    w->weighting = w->weighting ? w->weighting : BZNA_WEIGHTING_REPLACE;
     d->samples = w->indices ? w->index_count : info.sample_count;
     groups = w->by_part ? info.part_count : d->samples;
     if (w->reserved0)
