@@ -75,10 +75,10 @@ static bzna_status open_file(bzna_context *context, data_file *file, const char 
     if (c->list || c->pairs)
         return DATA_MISUSE(err, "%s: formats_config.%s", name, c->pairs ? "pairs: it has an effect on folders only" :
                            "list: it has an effect on folders and RecordIO files only");
-    if (file->source.size)
-        bzna_dataset_open_source(context, &file->source, c->dataset, out, err);
-    else if (file->is_file)
+    if (file->is_file)
         bzna_dataset_open(context, name, c->dataset, out, err);
+    else if (file->source.size)
+        bzna_dataset_open_source(context, &file->source, c->dataset, out, err);
     else
         bzna_dataset_open_memory(context, file->memory, (size_t)file->size, c->dataset, out, err);
 
@@ -113,10 +113,8 @@ static bzna_status open_one(bzna_context *context, const char *path, bzna_format
         bzna_error_init(err, sizeof *err);                  /* the library says it, or opens the folder */
         return open_file(context, &(data_file){ .is_file = 1 }, path, c, out, err);
     }
-    if (c->records && file.size <= c->hold_bytes) {
-        if (bzna_formats_file_hold(&file, &ignored) == BZNA_OK)
-            c->hold_bytes -= file.size;
-    }
+    if (c->records && file.size <= c->hold_bytes && bzna_formats_file_hold(&file, &ignored) == BZNA_OK)
+        c->hold_bytes -= file.size;
     open_file(context, &file, path, c, out, err);
     bzna_formats_file_leave(&file);
     return err->status;
