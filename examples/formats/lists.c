@@ -16,6 +16,7 @@
 
 #ifndef BENZINA_FORMATS_NO_LISTS
 
+#include <ctype.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
@@ -67,7 +68,8 @@ typedef struct list_line {
     uint64_t   count;                 /* of the fields */
 } list_line;
 
-static const char no_fields[] = "neither index and path with a tab between them, nor path and label by a comma or blank";
+static const char no_fields[] = "neither index and path with a tab between them, nor path and label by a comma or "
+                                "blank";
 
 /* Makes an error about a part of a line, and shows the beginning of it. */
 static bzna_status fail_line(const data_list *list, const char *what, data_span part, bzna_error *err)
@@ -138,7 +140,7 @@ static int is_column(data_span field)
 
     field = bzna_formats_data_trim(field);
     snprintf(word, sizeof word, "%.*s", (int)(field.size < sizeof word ? field.size : 0), field.data);
-    return *word && !strchr("+-0123456789", *word) && !strpbrk(word, "./\\") &&
+    return (isalpha((unsigned char)*word) || *word == '_' || *word & 0x80) && !strpbrk(word, "./\\") &&
            !bzna_formats_data_has_word("nan inf infinity none null na", field);
 }
 
@@ -185,33 +187,32 @@ static bzna_status take_line(data_list *list, list_line *line, bzna_error *err)
 {
     const int is_first = !list->separator;
     data_list_row row = { .index = list->count, .first_label = list->label_count }, *rows;
-    uint64_t label = 1, end;
+    uint64_t label = 1;
     data_span path;
 
     if (is_first)
         list->separator = separator_of(line->text);
     if (cut(list, line, err) != BZNA_OK)
         return err->status;
-    end = line->count;
     if (list->separator == ' ')
-        for (label = end; label > 1 && is_label(line->fields[label - 1]); label--) {}
-    if (end < 2 || label == end)
+        for (label = line->count; label > 1 && is_label(line->fields[label - 1]); label--) {}
+    if (line->count < 2 || label == line->count)
         return fail_line(list, no_fields, line->text, err);
-    if (is_first && list->separator == ',' && is_header(line))
-        return BZNA_OK;
 
     path = line->fields[0];
     if (list->separator == ' ')                             /* up to the last field before the labels */
         path = bzna_formats_data_trim((data_span){ path.data, (size_t)(line->fields[label].data - path.data) });
     if (list->separator == '\t') {
-        path = line->fields[--end];
+        path = line->fields[--line->count];
         if (!bzna_formats_data_integer(bzna_formats_data_trim(line->fields[0]), &row.index))
             return fail_line(list, "the index is no whole number", line->fields[0], err);
     }
+    line->count -= line->count > label && !line->fields[line->count - 1].size;   /* at the end, that is no label */
+    if (is_first && list->separator == ',' && is_header(line))
+        return BZNA_OK;
     if (!path.size || path.size >= DATA_PATH_BYTES || memchr(path.data, 0, path.size))
         return fail_line(list, "the path is empty, too long, or has a byte that is zero", path, err);
-    end -= end > label && !line->fields[end - 1].size;      /* an empty field at the end is no label */
-    for (; label < end; label++)
+    for (; label < line->count; label++)
         if (add_label(list, line->fields[label], err) != BZNA_OK)
             return err->status;
 

@@ -28,8 +28,8 @@ typedef struct pairs {
 
 /* ---- Names ---------------------------------------------------------------------------------- */
 
-/* Compares files: by their folders below the root, then by their names without extensions, of which each name has one. A
- * folder or name that another one continues comes first. */
+/* Compares files: by their folders below the root, then by their names without extensions, of which each name has one.
+ * A folder or name that another one continues comes first. */
 static int compare_stems(const char *a, const char *b)
 {
     for (a += BELOW, b += BELOW; *a && *a == *b; a++)

@@ -125,6 +125,7 @@ TEST(the_first_line_is_a_header_if_it_names_columns)
     check_first("path,1,2,3,4,5,6,7,8,label\na,3\n", "a", 3);
     check_first("\xe5\x9b\xbe,\xe6\xa0\x87\na,3\n", "a", 3);
     check_first("path,_label\na,3\n", "a", 3);
+    check_first("path,label,\na,3\n", "a", 3);
 }
 
 /* Each was left out as a header, with its sample. */
@@ -141,6 +142,7 @@ TEST(a_first_line_of_a_path_and_a_label_that_is_none_is_refused)
     check_first("a,NA\nb,1\n", NO_LABEL("NA"), 0);
     check_first("a,None\nb,1\n", NO_LABEL("None"), 0);
     check_first("a,3x\nb,1\n", NO_LABEL("3x"), 0);
+    check_first("a, \"3\"\nb,1\n", NO_LABEL(" \"3\""), 0);
     check_first("a,1,,2\nb,1\n", NO_LABEL(""), 0);
     check_first("a,1e39\nb,1\n", NO_LABEL("1e39"), 0);
     check_first("a.jpg,\nb.jpg,1\n", "a.jpg", BZNA_TARGET_NONE);
