@@ -161,7 +161,8 @@ TEST(a_number_after_a_blank_tells_a_list_with_blanks)
     check_first("a.jpg, 3\nb.jpg, 1\n", "a.jpg", 3);        /* a comma's */
     check_first("a b.jpg,3\nb.jpg,1\n", "a b.jpg", 3);
     check_first("\"a,b c\td\".jpg 3\n", "line 1 at byte 0: the index is no whole number: \"\"a,b c\"", 0);
-    check_first("\"a,\"\"b\"\".jpg\",3\n", "line 1 at byte 0: a quote that does not end before a comma: \"\"a,\"\"b\"\".jpg\",3\"", 0);
+    check_first("\"a,\"\"b\"\".jpg\",3\n",
+                "line 1 at byte 0: a quote that does not end before a comma: \"\"a,\"\"b\"\".jpg\",3\"", 0);
     check_first("a\"b.jpg,3\n", "a\"b.jpg", 3);
     check_first("\"a,b.jpg\",\"3\"\n", "a,b.jpg", 3);
 }
@@ -171,11 +172,14 @@ TEST(lines_that_make_no_sense_are_refused_by_number_and_byte)
     data_list list;
     bzna_error err;
     REFUSED("0 1 a.jpg\n",
-            "line 1 at byte 0: neither index and path with a tab between them, nor path and label by a comma or blank: \"0 1 a.jpg\"");
+            "line 1 at byte 0: neither index and path with a tab between them, nor path and label by a comma or "
+            "blank: \"0 1 a.jpg\"");
     REFUSED("a.jpg\n",
-            "line 1 at byte 0: neither index and path with a tab between them, nor path and label by a comma or blank: \"a.jpg\"");
+            "line 1 at byte 0: neither index and path with a tab between them, nor path and label by a comma or "
+            "blank: \"a.jpg\"");
     REFUSED("a.jpg 1\nb.jpg\n",
-            "line 2 at byte 8: neither index and path with a tab between them, nor path and label by a comma or blank: \"b.jpg\"");
+            "line 2 at byte 8: neither index and path with a tab between them, nor path and label by a comma or "
+            "blank: \"b.jpg\"");
     REFUSED("1 2\n3\n", "line 2 at byte 4: neither index and path with a tab between them, nor path and label");
     REFUSED("a.jpg 1\n\t\n", "line 2 at byte 8: neither index and path with a tab between them, nor path and label");
     REFUSED("0\t1\ta.jpg\nb.jpg\n",
