@@ -402,6 +402,8 @@ bzna_status bzna_formats_file_read(const data_file *file, uint64_t offset, void 
         const int64_t got = file->memory ? (int64_t)formats_read(&memory, to, size - done) :
                             file->source.read_at(file->source.user, offset + done, to, size - done);
 
+        if (got < 0 && file->is_file)
+            return bzna_formats_data_fail_system(err, "cannot read", (int)-got);
         if (got < 0 || (uint64_t)got > size - done)
             return fail_source(err, "read_at", got);
         if (!got)

@@ -17,6 +17,7 @@
 #ifndef BENZINA_FORMATS_NO_LISTS
 
 #include <ctype.h>
+#include <errno.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static const char not_a_number[] = "a label is not a number that fits a float32"
 static const char too_long[] = "a label has more than 64 bits";
 
 /* Reads a decimal number that a float32 can hold, which "nan" and "inf" are not. A point stands for itself in every
- * locale. Whole numbers are exact in 64 bits if a long double has as many. Returns NULL, or why that fails. */
+ * locale. Whole numbers are exact. Returns NULL, or why that fails. */
 static const char *number_of(data_span text, number *out)
 {
     char copy[128] = "", *end, *point;
@@ -53,10 +54,15 @@ static const char *number_of(data_span text, number *out)
     if (*end || isinf(out->real))
         return not_a_number;
 
-    exact = strtold(copy, NULL);
-    out->is_whole = exact >= -9223372036854775808.0L && exact < 9223372036854775808.0L && truncl(exact) == exact;
-    out->whole = out->is_whole ? (int64_t)exact : BZNA_TARGET_NONE;
-    return out->is_whole || point || strpbrk(copy, "eE") ? NULL : too_long;
+    errno = 0;
+    out->whole = strtoll(copy, &end, 10);
+    out->is_whole = !*end && !errno;
+    if (*end) {                                             /* a whole number may have a point, or an exponent */
+        exact = strtold(copy, NULL);
+        out->is_whole = exact >= -9223372036854775808.0L && exact < 9223372036854775808.0L && truncl(exact) == exact;
+        out->whole = out->is_whole ? (int64_t)exact : BZNA_TARGET_NONE;
+    }
+    return out->is_whole || *end ? NULL : too_long;
 }
 
 /* ---- Lines ------------------------------------------------------------------------------------ */

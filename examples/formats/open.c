@@ -108,7 +108,7 @@ static bzna_status open_one(bzna_context *context, const char *path, bzna_format
     if (c->list && !c->records && bzna_formats_data_kind(path) == DATA_FOLDER)
         return bzna_formats_open_listed(context, path, c, out, err);
     if (bzna_formats_file_open(&file, path, err) != BZNA_OK) {
-        if (c->records)
+        if (c->records || c->list)
             return bzna_formats_data_prefix(err, path);
         bzna_error_init(err, sizeof *err);                  /* the library says it, or opens the folder */
         return open_file(context, &(data_file){ .is_file = 1 }, path, c, out, err);
