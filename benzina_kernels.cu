@@ -3026,6 +3026,16 @@ BZI_KERNEL_GLOBAL_FN BZI_KERNEL_TWO bzi_kernel_augment(const bzi_kernel_passes p
     bzi_kernel_pass_thread(&passes.pass[BZI_KERNEL_BLOCK(z)], &out, thread, block);
 }
 #else
+BZI_KERNEL_LOOPS_BEGIN
+/* A pass as one thread that is all of a GPU. */
+BZI_KERNEL_CPU void bzi_kernel_run_plain(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    const bzi_kernel_thread all = { 0, 0, 1, 1 };
+    uint32_t shared[3 * BZI_KERNEL_TABLE];
+    const bzi_kernel_block block = { shared, 0, 1, 0, 1 };
+    bzi_kernel_pass_thread(pass, out, all, block);
+}
+
 /* What covers pixels: each operation in its rectangle, or, as a grid, in all of the output. */
 BZI_KERNEL_CPU void bzi_kernel_cover_areas(const bzi_kernel_pass *given, const bzi_kernel_output *out)
 {
@@ -3040,16 +3050,6 @@ BZI_KERNEL_CPU void bzi_kernel_cover_areas(const bzi_kernel_pass *given, const b
         pass.end = k + 1;
         bzi_kernel_pass_pixels(&pass, out, from, right, bottom, BZI_KERNEL_PASS_COVER);
     }
-}
-
-BZI_KERNEL_LOOPS_BEGIN
-/* A pass as one thread that is all of a GPU. */
-BZI_KERNEL_CPU void bzi_kernel_run_plain(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    const bzi_kernel_thread all = { 0, 0, 1, 1 };
-    uint32_t shared[3 * BZI_KERNEL_TABLE];
-    const bzi_kernel_block block = { shared, 0, 1, 0, 1 };
-    bzi_kernel_pass_thread(pass, out, all, block);
 }
 
 /* The passes again, faster, with the same bits: loops over planes, of which compilers make vectors. Samples go through
