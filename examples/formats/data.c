@@ -408,7 +408,7 @@ bzna_status bzna_formats_file_read(const data_file *file, uint64_t offset, void 
             return fail_source(err, "read_at", got);
         if (!got)
             return DATA_FAIL_AT(err, BZNA_E_TRUNCATED, offset + done, "the data end at byte %llu, before the last of "
-                                "%llu bytes at byte %llu", (data_llu)(offset + done), (data_llu)size, (data_llu)offset);
+                                "%llu bytes at byte %llu", (data_llu)offset + done, (data_llu)size, (data_llu)offset);
         done += (uint64_t)got;
     }
     return BZNA_OK;
@@ -446,7 +446,7 @@ bzna_status bzna_formats_file_hold(data_file *file, bzna_error *err)
 
 bzna_status bzna_formats_data_read(const char *path, data_span *text, bzna_error *err)
 {
-    data_file file;
+    data_file file = { .size = 0 };
 
     if (bzna_formats_file_open(&file, path, err) == BZNA_OK) {
         if (bzna_formats_file_hold(&file, err) == BZNA_OK)

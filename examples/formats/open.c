@@ -101,7 +101,7 @@ static bzna_status open_one(bzna_context *context, const char *path, bzna_format
                             bzna_error *err)
 {
     bzna_error ignored;
-    data_file file;
+    data_file file = { .size = 0 };
 
     if (c->pairs)
         return bzna_formats_open_pairs(context, path, c, out, err);
@@ -124,7 +124,7 @@ static bzna_status open_one(bzna_context *context, const char *path, bzna_format
 static bzna_status open_each(bzna_context *context, const data_names *paths, bzna_formats_config *c, bzna_dataset **out,
                              bzna_error *err)
 {
-    bzna_dataset **parts = calloc(paths->count, sizeof *parts);
+    bzna_dataset **parts = calloc(paths->count + (size_t)1, sizeof *parts);
     uint32_t opened = 0;
 
     if (!parts)

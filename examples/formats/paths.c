@@ -268,7 +268,7 @@ static int glob_matches(const char *pattern, const char *end, const char *name)
  * slash, and room for 2 * DATA_PATH_BYTES. Folders that cannot be listed have no files. */
 static bzna_status glob_walk(data_names *found, char *path, size_t known, const char *pattern, bzna_error *err)
 {
-    const char *end = pattern + strcspn(pattern, DATA_ESCAPE ? "/" : "/\\");
+    const char *end = pattern + strcspn(pattern, DATA_ESCAPE == 0 ? "/\\" : "/");
     const int is_plain = glob_plain(pattern, end, path + known), shows_hidden = pattern[*pattern == DATA_ESCAPE] == '.';
     data_names names = { .count = 0 };
 

@@ -261,7 +261,8 @@ static int64_t target_of(const recordio *own, const entry *e)
     if (e->row)
         return bzna_formats_list_target(&own->list, e->row);
     bzna_formats_data_floats(e->labels, 1, &label);
-    if (e->label_count != 1 || !(label >= -0x1p63f && label < 0x1p63f) || truncf(label) != label)
+    if (e->label_count != 1 || !(label >= -9223372036854775808.0f && label < 9223372036854775808.0f) ||
+        truncf(label) != label)
         return BZNA_TARGET_NONE;
     return (int64_t)label;
 }

@@ -73,7 +73,7 @@ static bzna_status take(draws *d, const bzna_dataset *dataset, const bzna_format
 
 static void *allocate(uint64_t count, size_t size, bzna_error *err)
 {
-    void *const memory = count <= SIZE_MAX / size ? malloc((size_t)count * size) : NULL;
+    void *const memory = count < SIZE_MAX / size ? malloc((size_t)(count + 1) * size) : NULL;
 
     if (!memory)
         bzna_formats_data_no_memory(err);
