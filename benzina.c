@@ -153,8 +153,10 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_PRINTF(text, first) BZNA_ATTRIBUTE(format(printf, text, first))
 #define BZI_MAYBE_UNUSED BZNA_ATTRIBUTE(unused)             /* not every build uses it */
 #define BZI_COLD BZNA_ATTRIBUTE(cold)                       /* runs seldom: small, not fast, with what it calls */
+/* It will be read soon. Without the fence, which is no instruction, gcc takes a function that only prefetches for one
+ * without effects, and drops its calls. */
 #if defined(__GNUC__) || defined(__clang__)
-#  define BZI_PREFETCH(address) __builtin_prefetch(address) /* it will be read soon */
+#  define BZI_PREFETCH(address) (__builtin_prefetch(address), atomic_signal_fence(memory_order_acq_rel))
 #else
 #  define BZI_PREFETCH(address) ((void)(address))
 #endif
@@ -321,9 +323,7 @@ static uint64_t bzi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static uint64_t bzi_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 
-/* Always inline: gcc takes a function that only prefetches for one without effects, and drops its calls. */
-BZNA_ATTRIBUTE(always_inline)
-static inline void bzi_prefetch(const uint8_t *bytes, uint64_t size)
+static void bzi_prefetch(const uint8_t *bytes, uint64_t size)
 {
     for (uint64_t at = 0; at < bzi_min(size, BZI_PREFETCH_BYTES); at += BZI_CACHE_LINE)
         BZI_PREFETCH(bytes + at);
