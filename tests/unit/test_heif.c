@@ -155,7 +155,8 @@ static void check_changed(const char *name, const char *kind, size_t at, const c
 TEST(items_that_lie_nowhere_are_refused_with_box_and_offset)
 {
     check_changed("still.avif", "iloc", 18, "\x7f\xff\xff\xff", 4, BZNA_E_BOX, "HEIF: iloc at byte ");
-    check_changed("still.avif", "iloc", 22, "\x7f\xff\xff\xff", 4, BZNA_E_BOX, "goes past the end, or overlaps another");
+    check_changed("still.avif", "iloc", 22, "\x7f\xff\xff\xff", 4, BZNA_E_BOX,
+                  "goes past the end, or overlaps another");
     check_changed("still.avif", "iloc", 16, "\0\0", 2, BZNA_E_BOX, "does not say where item 1 is");
     check_changed("still.avif", "iloc", 16, "\xff\xff", 2, BZNA_E_BOX, "goes past the end, or overlaps another");
     check_changed("still.avif", "iloc", 14, "\0\1", 2, BZNA_E_UNSUPPORTED, "another file");
@@ -178,7 +179,8 @@ TEST(properties_that_are_missing_or_contradict_the_stream_are_refused)
     check_changed("wide.heic", "ipma", 0, "free", 4, BZNA_E_DECODE, "the access unit has no picture");
     check_changed("crop.avif", "clap", 4, "\0\1\0\0", 4, BZNA_E_BOX, "clap at byte ");
     check_changed("crop.avif", "clap", 8, "\0\0\0\0", 4, BZNA_E_BOX, "is not within the picture");
-    check_changed("grid.avif", "ispe", 8, "\0\0\0\xc1", 4, BZNA_E_BOX, "193x128 pixels are 4 x 2 tiles of 64x64, of which 6");
+    check_changed("grid.avif", "ispe", 8, "\0\0\0\xc1", 4, BZNA_E_BOX,
+                  "193x128 pixels are 4 x 2 tiles of 64x64, of which 6");
 }
 
 TEST(properties_that_ask_for_one_of_several_layers_are_refused)
@@ -419,7 +421,8 @@ static bytes hostile_file(uint32_t tiles, uint32_t items, uint32_t listed)
 TEST(what_is_listed_or_referred_to_again_and_again_costs_no_time)
 {
     static const struct { uint32_t tiles, items, listed; bzna_status status; const char *part; } cases[] = {
-        { 6, 4, 4096, BZNA_E_UNSUPPORTED, "grid at byte 76: the picture, item 1, is of a type that" }, { 6, 4, 65535, BZNA_E_UNSUPPORTED, "grid at byte 76: the picture, item 1, is of a type that" },
+        { 6, 4, 4096, BZNA_E_UNSUPPORTED, "grid at byte 76: the picture, item 1, is of a type that" },
+        { 6, 4, 65535, BZNA_E_UNSUPPORTED, "grid at byte 76: the picture, item 1, is of a type that" },
         { 65535, 4000, 1, BZNA_E_UNSUPPORTED, "grid at byte 76: the picture, item 1, is of a type that" },
         { 65535, 65535, 1, BZNA_E_UNSUPPORTED, "grid at byte 76: the picture, item 1, is of a type that" },
     };
