@@ -207,8 +207,10 @@ bzna_status bzna_formats_data_open(bzna_context *context, bzna_provider *provide
     bzna_dataset_config own = *dataset;
 
     own.name = own.name ? own.name : name;
-    if (own.format && !strcmp(own.format, provider->kind))
-        own.format = NULL;                                  /* the library refuses another */
+    if (err->status == BZNA_OK && own.format && strcmp(own.format, provider->kind))
+        DATA_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is of the format \"%s\", not \"%s\"", provider->kind,
+                  own.format);
+    own.format = NULL;
     if (paths) {
         provider->files = (const char *const *)paths->list;
         provider->file_count = paths->count;

@@ -518,7 +518,7 @@ TEST(records_are_what_the_settings_say_whatever_their_bytes)
     config.format = "archive";
     open_config(&o, file, sizeof file, BY_MEMORY, &formats);
     CHECK_EQ(o.status, BZNA_E_FORMAT);
-    CHECK_CONTAINS(o.err.message, "dataset_config.format: it is a provider, not \"archive\"");
+    CHECK_CONTAINS(o.err.message, "dataset_config.format: it is of the format \"records\", not \"archive\"");
     config.format = NULL;
     config.split = "train";
     open_config(&o, file, sizeof file, BY_MEMORY, &formats);
