@@ -89,7 +89,7 @@ static bzna_status gif_rewrite(formats_bytes *r, still *s, bzna_error *err)
     uint32_t background, block, colors, own;
 
     if (!head)
-        return still_fail(err, "there is no picture");
+        return still_fail(err, "there is no picture, or it is cut off");
     background = head[11];
     if ((colors = gif_palette(r, head[10], palette)) != 0)
         memcpy(around, palette + 3 * background, 3);
@@ -99,7 +99,7 @@ static bzna_status gif_rewrite(formats_bytes *r, still *s, bzna_error *err)
     }
     picture = formats_take(r, 9);                           /* its place on the screen, and flags */
     if (block != 0x2c || !picture)
-        return still_fail(err, "there is no picture");
+        return still_fail(err, "there is no picture, or it is cut off");
     own = gif_palette(r, picture[8], palette);
     if (!colors && !own)
         return still_fail(err, "there is no palette");

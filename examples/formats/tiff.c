@@ -76,8 +76,9 @@ static int tiff_error(TIFF *tiff, void *user, const char *module, const char *fo
 
     (void)tiff, (void)module;
     if (!*err->message) {
-        memcpy(err->message, "libtiff: ", 10);
-        vsnprintf(err->message + 9, sizeof err->message - 9, format, arguments);
+        const int used = snprintf(err->message, sizeof err->message, "libtiff: %s",
+                                  strncmp(format, "Read error", 10) ? "" : "the file is cut off: ");
+        vsnprintf(err->message + used, sizeof err->message - (size_t)used, format, arguments);
     }
     return 1;
 }
