@@ -251,7 +251,7 @@ TEST(a_backslash_in_a_pattern_parts_folders_on_windows_and_escapes_elsewhere)
         status = bzna_formats_paths(&paths, ways[i].pattern, &why);
         CHECK_EQ(status == BZNA_OK ? (int)paths.count : 0, wanted);     /* a path that is no pattern is one */
         if (!wanted)
-            CHECK_CONTAINS(why.message, ON_WINDOWS ? "is not closed" : "closes no {");
+            CHECK_CONTAINS(why.message, ON_WINDOWS ? "is not closed" : "has no partner");
         bzna_formats_data_free(&paths);
     }
 }
