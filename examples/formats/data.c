@@ -18,6 +18,7 @@
 #  include <windows.h>
 #else
 #  include <sys/mman.h>
+#  include <unistd.h>
 #endif
 
 /* ---- Errors --------------------------------------------------------------------------------- */
@@ -343,12 +344,18 @@ bzna_status bzna_formats_data_add_path(data_names *paths, const char *folder, co
 /* Reads from a stream, as a source's read_at. */
 static int64_t stream_read(void *user, uint64_t offset, void *dst, uint64_t size)
 {
+#ifdef _WIN32
     size_t got;
 
     if (fseeko(user, (off_t)offset, SEEK_SET))
         return -errno;
     got = fread(dst, 1, (size_t)size, user);
     return got || !ferror(user) ? (int64_t)got : -EIO;
+#else
+    const ssize_t got = pread(fileno(user), dst, (size_t)size, (off_t)offset);
+
+    return got < 0 ? -errno : (int64_t)got;
+#endif
 }
 
 bzna_status bzna_formats_file_open(data_file *file, const char *path, bzna_error *err)
