@@ -346,9 +346,9 @@ static void run_pairs(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1);
     const bzna_formats_config config = { .struct_size = sizeof config, .extensions = text };
-    pairs p = { .folder_count = 2, .folders = { { .field = "a" }, { .field = "b" } } };
+    pairs p = { .fields = { { .name = "a" }, { .name = "b" } }, .folders = { .count = 2 } };
     bzna_error err = { .struct_size = sizeof err };
-    char *line, *next;
+    char *line, *next, path[BELOW + 64];
     int which = 0;
 
     FUZZ_CHECK(text);
@@ -359,22 +359,20 @@ static void run_pairs(const uint8_t *data, size_t size)
         next = strchr(line, '\n');
         if (next)
             *next = 0;
-        if (strlen(line) < 64 && is_picture(line, &config) && !strchr(strrchr(line, '.'), '/'))
-            FUZZ_CHECK(bzna_formats_data_add(&p.folders[which].names, line, &err) == BZNA_OK);
+        snprintf(path, sizeof path, "%d/%s", which, line);
+        if (strlen(line) < 64 && is_picture(path, &config) && !strchr(strrchr(path, '.'), '/'))
+            FUZZ_CHECK(bzna_formats_data_add(&p.files, path, &err) == BZNA_OK);
         which = !which;
     }
-    if (sort_names(&p.folders[0], &err) == BZNA_OK && sort_names(&p.folders[1], &err) == BZNA_OK) {
-        const paired *const a = &p.folders[0], *const b = &p.folders[1];
-        const int is_whole = check(a, b, &err) == BZNA_OK && check(b, a, &err) == BZNA_OK;
-        FUZZ_CHECK(!is_whole || a->names.count == b->names.count);
-        for (uint32_t i = 1; i < a->names.count; i++)
-            FUZZ_CHECK(compare_stems(a->names.list[i - 1], a->names.list[i]) < 0);
-        for (uint32_t i = 0; is_whole && i < a->names.count; i++)
-            FUZZ_CHECK(!compare_stems(a->names.list[i], b->names.list[i]));
-        (void)fingerprint(&p);
+    if (sort(&p, &err) == BZNA_OK) {
+        FUZZ_CHECK(p.files.count % 2 == 0);
+        for (uint32_t i = 0; i < p.files.count; i += 2) {
+            const char *const *const files = (const char *const *)p.files.list + i;
+            FUZZ_CHECK(files[0][0] == '0' && files[1][0] == '1' && !compare_stems(files[0], files[1]));
+            FUZZ_CHECK(!i || compare_stems(files[-1], files[0]) < 0);
+        }
     }
-    for (int i = 0; i < 2; i++)
-        bzna_formats_data_free(&p.folders[i].names);
+    bzna_formats_data_free(&p.files);
     free(text);
 }
 

@@ -20,7 +20,8 @@ $cc -std=c11 "$optimized" -I. -DBENZINA_NO_CUDA ${SANITIZE:-} $(pkg-config --cfl
     libavutil) $JPEG_CFLAGS -o "$BUILD/tests/fuzz" -DFUZZ_FORMATS $(make --no-print-directory -s print-FORMATS_CFLAGS) \
     tests/fuzz/main.c examples/formats/stills.c examples/formats/tiff.c examples/formats/jpeg2000.c \
     $(make --no-print-directory -s print-FORMATS_LIBS) \
-    $(pkg-config --libs libavcodec libavutil) $JPEG_LIBS -lm -lpthread || { echo "tests/fuzz/test_fuzz.sh: 0 passed, 1 failed, 0 skipped"; exit 1; }
+    $(pkg-config --libs libavcodec libavutil) $JPEG_LIBS -lm -lpthread ||
+    { echo "FAIL the program of all targets does not build"; echo "tests/fuzz/test_fuzz.sh: 0 passed, 1 failed, 0 skipped"; exit 1; }
 run() { # name, arguments of the program...
     name=$1; shift
     if "$BUILD/tests/fuzz" "$@" > "$BUILD/tests/fuzz_$name.log" 2>&1; then passed=$((passed + 1)); return 0; fi
