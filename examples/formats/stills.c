@@ -286,8 +286,8 @@ static int still_copy(const still *s, const bzna_rectangle *needed, const bzna_c
         count > format->nb_components)
         return 0;
     for (uint32_t i = 0; planes->palette && i < 768; i++)
-        planes->palette[i] = s->decoder->codec_id == AV_CODEC_ID_GIF ? s->palette[i] :
-            (uint8_t)(((const uint32_t *)(const void *)frame->data[1])[i / 3] >> (16 - 8 * (i % 3)));
+        planes->palette[i] = (uint8_t)(s->decoder->codec_id == AV_CODEC_ID_GIF ? s->palette[i] :
+            ((const uint32_t *)(const void *)frame->data[1])[i / 3] >> (16 - 8 * (i % 3)));
     for (uint32_t y = needed->y0; y < needed->y1; y++)
         for (uint32_t c = 0; c < count; c++) {
             uint8_t *to = formats_row(planes, 0, y) + c * size;
