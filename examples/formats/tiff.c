@@ -201,7 +201,7 @@ static uint32_t tiff_sample(const tiff_file *f, const uint8_t *row, uint64_t i)
         value = row[i];
     else
         for (uint64_t k = at; k < at + f->bits; k++)
-            value = value << 1 | (row[k / 8] >> (7 - k % 8) & 1u);
+            value = value << 1 | ((uint32_t)row[k / 8] >> (7 - k % 8) & 1);
     return value ^ f->flip;
 }
 
