@@ -19,6 +19,10 @@ options="-o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$lists/parts
 options="$options -o Dir::State::lists=$lists/lists -o Dir::Cache=$lists/cache"
 # shellcheck disable=SC2086
 apt-get -qq $options update || echo "sources: some lists could not be read" >&2
-# shellcheck disable=SC2086
-(cd "$src" && apt-get -qq $options source "$@" > apt.log 2>&1) ||
-    { tail "$src/apt.log" >&2; echo "sources: no sources of $*" >&2; exit 1; }
+# A mirror may name an update whose files it no longer has: then the release's own version is as good.
+release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+for package; do
+    # shellcheck disable=SC2086
+    (cd "$src" && { apt-get -qq $options source "$package" || apt-get -qq $options source "$package/$release"; } \
+        > apt.log 2>&1) || { tail "$src/apt.log" >&2; echo "sources: no sources of $package" >&2; exit 1; }
+done
