@@ -375,7 +375,8 @@
  * pair: compile it and data.c with your program, and include formats.h. This is the recipe of many
  * vision transformers, two operations of RandAugment with magnitude 9, and then erasing:
  *
- *     bzna_operation erase = { .kind = BZNA_OP_ERASE, .probability = 0.25f };
+ *     bzna_operation erase = { .kind = BZNA_OP_ERASE, .magnitude = { 0.02f, 0.33f },
+ *                              .probability = 0.25f };
  *     bzna_policy policies[2] = { { 0 }, { .operations = &erase, .operation_count = 1 } };
  *     bzna_formats_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &policies[0], NULL);
  *     config.augment.policies = policies;
