@@ -267,8 +267,7 @@
  *     archive                      12 bytes a sample, 12 for its name, and 8 for its target, read
  *                                  when it is opened
  *     mp4 video                    12 bytes a frame
- *     provider                     none per sample. With more than 64 files, 8 bytes a file and its
- *                                  path, without the folders that all of the paths begin with
+ *     provider                     none per sample; 8 bytes a file, and its path
  *     tar                          4 bytes a sample, and 16 bytes a field of each
  *     folder                       names
  *
@@ -693,10 +692,12 @@
  * 12. KINDS OF DATA SETS
  *
  * PATHS. A path names a file or a folder. A folder that holds *.bzna or *.tar files means all of
- * those files, in the order of their names. bzna_formats_open of examples/formats opens more, for
- * the program bzna and the bindings, too: patterns of several paths ("shard-{000..146}.tar" and
- * "a.tar::b.tar"), folders side by side (images, masks), lists of files (.lst, .csv, Caffe's),
- * RecordIO (MXNet's .rec), and record files (CIFAR, MNIST, raw tensors).
+ * those files, in the order of their names. If it holds folders, too, it is refused, unless
+ * dataset_config.format is "folder": then it is one of pictures. bzna_formats_open of
+ * examples/formats opens more, for the program bzna and the bindings, too: patterns of several
+ * paths ("shard-{000..146}.tar" and "a.tar::b.tar"), folders side by side (images, masks), lists of
+ * files (.lst, .csv, Caffe's), RecordIO (MXNet's .rec), and record files (CIFAR, MNIST, raw
+ * tensors).
  *
  * MANY FILES. If a data set has many files, at most 64 of them are open at a time, or a quarter of
  * the files that the process may open, if that is less. The others are opened for each read, which
@@ -1723,16 +1724,16 @@ typedef struct bzna_image_info {
  * sizeof *config. Any thread. */
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size);
 
-/* Opens the file or folder that path names, and detects its kind by its content. Chapter 12 has the
- * kinds, and the patterns that match several files. The cost does not grow with the number of
- * samples of an archive. Any thread.
+/* Opens the file or folder that path names, and detects its kind by its content: chapter 12. Reads
+ * the index of an archive or a video, the headers of a tar or its index, or the names in a folder,
+ * and no picture. Any thread.
  *     context   may be closed before the data set
  *     path      UTF-8; copied
  *     config    copied; NULL: all defaults
  *     out       becomes the data set, to be closed with bzna_dataset_close
  * Statuses:
  *     E_NOT_FOUND     nothing is there, path is empty, or config->split has no tracks
- *     E_ARGUMENT      braces that do not close, or a setting that has no effect on the kind of file
+ *     E_ARGUMENT      a setting that has no effect on the kind of file
  *     E_IO            reading failed
  *     E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_UNFINISHED   the file is damaged or of no kind known
  *     E_NO_SAMPLES    the file is whole and has no samples, or each of several files is

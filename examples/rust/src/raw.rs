@@ -2625,7 +2625,7 @@ extern "C" {
     pub fn bzna_context_codec_info(context: *mut bzna_context, codec: u32, chroma_format: u32, depth: u32, info: *mut bzna_codec_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_dataset_config_init(config: *mut bzna_dataset_config, struct_size: usize);
-    /// Opens the file or folder that path names, and detects its kind by its content.
+    /// Opens the file or folder that path names, and detects its kind by its content: chapter 12.
     pub fn bzna_dataset_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Opens several paths as one data set, one after the other.
     pub fn bzna_dataset_open_list(context: *mut bzna_context, paths: *const *const c_char, path_count: u32, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
