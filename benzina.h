@@ -1077,7 +1077,8 @@ enum {
     BZNA_LOG_ERROR   = 1,             /* all samples of a batch failed */
     /* a sample that failed or is made again; trouble with NVDEC or an index */
     BZNA_LOG_WARNING = 2,
-    BZNA_LOG_INFO    = 3,             /* why there is no GPU */
+    /* why there is no GPU; that NVDEC decodes for batches in host memory; files without samples */
+    BZNA_LOG_INFO    = 3,
     BZNA_LOG_DEBUG   = 4              /* nothing uses it yet */
 };
 
@@ -1448,9 +1449,9 @@ typedef struct bzna_context_config {
     bzna_allocator allocator;         /* host memory; default: the C library's */
     bzna_log_fn    log;               /* receives messages; NULL: they are dropped */
     void          *log_user;          /* passed to log; the caller's */
-    /* 0: log is called when a thread of the caller's opens or closes something, takes a batch,
-     *    restores a state or asks for the device. Up to 32 messages wait for that, and a message
-     *    says how many more were dropped
+    /* 0: log is called when a thread of the caller's opens a data set or a loader, closes a loader
+     *    or the context, takes a batch, restores a state, finishes an archive or asks for the
+     *    device. Up to 32 messages wait for that, and a message says how many more were dropped
      * 1: log is called at once, from any thread */
     uint32_t       log_any_thread;
     /* the longest edge of a coded frame, in pixels, 1..65535; default 16384 */
@@ -2989,12 +2990,12 @@ typedef struct bzna_loader_fields {
 /* Advanced, used with slow or failing storage: how samples are read. */
 typedef struct bzna_loader_read {
     /* threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. If
-     * nothing is decoded, or all samples are in memory and batches on the host, the default is
-     * none: decoder threads read. Raise it if each read waits long, as on network storage */
+     * nothing is decoded, or all samples are in memory and no GPU is used, the default is none:
+     * decoder threads read. Raise it if each read waits long, as on network storage */
     uint32_t threads;
     /* samples read before they are decoded, at most 65536. Default: 2 for each decoder thread, 4
      * for each session, and 2; if software decodes, more while they are small: up to 1 MiB for
-     * each decoder thread, a quarter of memory_bytes, and the slots of batches in flight */
+     * each decoder thread, a quarter of memory_bytes, the slots of batches in flight, and 4096 */
     uint32_t ahead_samples;
     /* memory of all samples read ahead, in bytes; default 1 GiB. A sample that is larger fails with
      * E_LIMIT. Samples in the caller's memory need none */

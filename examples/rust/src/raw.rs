@@ -262,7 +262,7 @@ pub const BZNA_NO_OFFSET: u64 = u64::MAX;
 pub const BZNA_LOG_ERROR: i32 = 1;
 /// a sample that failed or is made again; trouble with NVDEC or an index
 pub const BZNA_LOG_WARNING: i32 = 2;
-/// Why there is no GPU
+/// Why there is no GPU; that NVDEC decodes for batches in host memory; files without samples
 pub const BZNA_LOG_INFO: i32 = 3;
 /// Nothing uses it yet
 pub const BZNA_LOG_DEBUG: i32 = 4;
@@ -973,10 +973,10 @@ structs! {
         log: bzna_log_fn,
         /// Passed to log; the caller's
         log_user: *mut c_void,
-        /// 0: log is called when a thread of the caller's opens or closes something, takes a batch,
+        /// 0: log is called when a thread of the caller's opens a data set or a loader, closes a loader
         /// ```text
-        /// estores a state or asks for the device. Up to 32 messages wait for that, and a message
-        /// ays how many more were dropped
+        /// r the context, takes a batch, restores a state, finishes an archive or asks for the
+        /// evice. Up to 32 messages wait for that, and a message says how many more were dropped
         /// ```
         /// 1: log is called at once, from any thread
         log_any_thread: u32,
@@ -1997,12 +1997,12 @@ structs! {
     /// Advanced, used with slow or failing storage: how samples are read.
     struct bzna_loader_read {
         /// Threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. If nothing is
-        /// decoded, or all samples are in memory and batches on the host, the default is none: decoder threads read.
-        /// Raise it if each read waits long, as on network storage
+        /// decoded, or all samples are in memory and no GPU is used, the default is none: decoder threads read. Raise
+        /// it if each read waits long, as on network storage
         threads: u32,
         /// Samples read before they are decoded, at most 65536. Default: 2 for each decoder thread, 4 for each session,
         /// and 2; if software decodes, more while they are small: up to 1 MiB for each decoder thread, a quarter of
-        /// memory_bytes, and the slots of batches in flight
+        /// memory_bytes, the slots of batches in flight, and 4096
         ahead_samples: u32,
         /// Memory of all samples read ahead, in bytes; default 1 GiB. A sample that is larger fails with E_LIMIT.
         /// Samples in the caller's memory need none

@@ -94,8 +94,8 @@ impl LoaderBuilder<'_> {
     }
 
     /// `read.threads`: threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. If
-    /// nothing is decoded, or all samples are in memory and batches on the host, the default is none: decoder threads
-    /// read. Raise it if each read waits long, as on network storage
+    /// nothing is decoded, or all samples are in memory and no GPU is used, the default is none: decoder threads read.
+    /// Raise it if each read waits long, as on network storage
     pub fn reader_threads(mut self, threads: u32) -> Self {
         self.config.read.threads = threads;
         self
@@ -103,7 +103,7 @@ impl LoaderBuilder<'_> {
 
     /// `read.ahead_samples`: samples read before they are decoded, at most 65536. Default: 2 for each decoder thread, 4
     /// for each session, and 2; if software decodes, more while they are small: up to 1 MiB for each decoder thread, a
-    /// quarter of memory_bytes, and the slots of batches in flight
+    /// quarter of memory_bytes, the slots of batches in flight, and 4096
     pub fn read_ahead(mut self, ahead_samples: u32) -> Self {
         self.config.read.ahead_samples = ahead_samples;
         self
@@ -203,10 +203,10 @@ impl LoaderBuilder<'_> {
 }
 
 impl ContextConfig {
-    /// `log_any_thread`: 0: log is called when a thread of the caller's opens or closes something, takes a batch,
+    /// `log_any_thread`: 0: log is called when a thread of the caller's opens a data set or a loader, closes a loader
     /// ```text
-    /// estores a state or asks for the device. Up to 32 messages wait for that, and a message
-    /// ays how many more were dropped
+    /// r the context, takes a batch, restores a state, finishes an archive or asks for the
+    /// evice. Up to 32 messages wait for that, and a message says how many more were dropped
     /// ```
     /// 1: log is called at once, from any thread
     pub fn log_from_any_thread(mut self) -> Self {
