@@ -1184,7 +1184,7 @@ typedef struct bzna_image {
      * without NAL units */
     uint32_t    length_size;
     /* EXIF's number, 1..8: how the picture is to be rotated and mirrored. 0: as the picture itself
-     * says; a writer accepts only 0 */
+     * says; a writer accepts no other number than that */
     uint32_t    orientation;
     /* the payload of hvcC, avcC or av1C; NULL if data has the parameter sets. Borrowed */
     const void *config;
@@ -1366,17 +1366,17 @@ typedef struct bzna_codec {
     /* for messages and bzna_image_info.fourcc: "JPEG XL". Required; fewer than BZNA_NAME_MAX
      * bytes */
     const char *name;
-    /* Extensions of files, in lower case, with blanks between: "jxl". They select the files of a
-     * folder, in lower or upper case, and the fields of a tar that are pictures. NULL: none. The
-     * codec then gets only files whose names have another picture's extension, and pictures that
-     * have no names */
+    /* Extensions of files, in lower case, with blanks between: "jxl". Each has at most 13 bytes,
+     * and the text 255. They select the files of a folder, in lower or upper case, and the fields
+     * of a tar that are pictures. NULL: none. The codec then gets only files whose names have
+     * another picture's extension, and pictures that have no names */
     const char *extensions;
     /* Distinguishes versions of the codec that give other pixels: it is part of saved states, which
      * are not restored with another fingerprint. 0 is as valid as any number */
     uint64_t    fingerprint;
     bzna_codec_recognize_fn recognize;          /* required */
     bzna_codec_thread_begin_fn thread_begin;    /* may be NULL: each state is user */
-    bzna_codec_thread_end_fn thread_end;        /* may be NULL */
+    bzna_codec_thread_end_fn thread_end;        /* may be NULL; NULL without thread_begin */
     bzna_codec_inspect_fn inspect;    /* required if decode is */
     bzna_codec_decode_fn decode;      /* may be NULL: every picture is unwrapped */
     bzna_codec_unwrap_fn unwrap;      /* may be NULL: every picture is decoded */
@@ -1636,7 +1636,8 @@ typedef struct bzna_dataset_config {
 typedef struct bzna_dataset_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t field_count;             /* fields of its samples: bzna_dataset_field_info */
-    uint64_t size_bytes;              /* of all its files, whole; 0 for folders, providers */
+    /* of all its files, whole; 0 for folders; what provider.size_bytes says */
+    uint64_t size_bytes;
     uint64_t sample_count;            /* of the whole data set, as from bzna_dataset_count */
     /* samples that may have a target: in archives, each sample says whether it has one; 0: none
      * has one */
@@ -1768,9 +1769,9 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
 
 /* Opens a file that the caller's functions read. Any thread.
  *     context   may be closed before the data set
- *     source    read_at and size are required; the struct is copied. On success the data set owns
- *               the source, and closes it exactly once. On failure it is still the caller's, and
- *               close was not called
+ *     source    size is required, and so is read_at or memory; the struct is copied. On success
+ *               the data set owns the source, and closes it exactly once. On failure it is still
+ *               the caller's, and close was not called
  *     config    copied; NULL: all defaults
  *     out       becomes the data set, to be closed with bzna_dataset_close
  * Statuses: those of bzna_dataset_open; E_CALLBACK if a function misbehaves. */
@@ -2013,12 +2014,12 @@ typedef bzna_status (*bzna_provider_unpack_fn)(void *user, uint64_t index, uint3
  *                        of the above
  *
  * A size that cannot be right fails the sample with E_CALLBACK: one that changes between calls, one
- * above max_bytes, a picture without bytes, an INTEGER that has not 8 bytes, RAW pixels that are
- * not as many as their field says, a place that no file can have or that is not in the record. A
- * fault of a file has the status that it has in other data sets, and the message names the file:
- * E_IO if it cannot be opened or read, E_TRUNCATED if it ends before a value does, E_LIMIT if it is
- * larger than max_bytes. All these failures cost their own slots (errors.on_error);
- * errors.on_callback_error has no effect on them. */
+ * above max_bytes (E_LIMIT if that is the default), a picture without bytes, an INTEGER that has
+ * not 8 bytes, RAW pixels that are not as many as their field says, a place that no file can have
+ * or that is not in the record. A fault of a file has the status that it has in other data sets,
+ * and the message names the file: E_IO if it cannot be opened or read, E_TRUNCATED if it ends
+ * before a value does, E_LIMIT if it is larger than max_bytes. All these failures cost their own
+ * slots (errors.on_error); errors.on_callback_error has no effect on them. */
 typedef struct bzna_provider {
     uint32_t    struct_size;          /* sizeof the struct; bzna_provider_init sets it */
     uint32_t    reserved0;            /* must be 0 */
@@ -2054,8 +2055,9 @@ typedef struct bzna_provider {
     const char *kind;
     uint64_t    size_bytes;           /* of its files, for bzna_dataset_info; default: 0 */
     /* Samples are records, and this function finds all fields in them but RAW pixels. A sample then
-     * has one place: places, locate or read give the whole record, and locate and read are called
-     * with field_count as the number of the field. NULL: each field has a place of its own */
+     * has one place: places, locate or read give the whole record. Sample i is at places[i], and
+     * locate and read are called with field_count as the number of the field. NULL: each field has
+     * a place of its own */
     bzna_provider_unpack_fn unpack;
     uint64_t    reserved[2];          /* must be 0 */
 } bzna_provider;
@@ -2738,8 +2740,8 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
 /* Draws operations, as a loader does for a view with numbers of BZNA_RANDOM_AUGMENT. Any thread.
  *     random       the stream; one thread at a time may use it
  *     augment      the policies
- *     out_width    pixels of the output; at least 1
- *     out_height   its height; at least 1
+ *     out_width    pixels of the output, 1..16384
+ *     out_height   its height, 1..16384
  *     transform    gets the operations after those that it has; operations that join the warp also
  *                  change its homography and clip
  * Numbers are drawn in this order; a range of no width and a probability of 0 or 1 draw none:
@@ -3437,8 +3439,8 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
  *     loader   seed and epochs come from the state; world size, threads and batch size may differ
  *              from those of the run that was saved. Batches on loan stay valid. Lists of
  *              BZNA_ORDER_GIVEN are forgotten: give the list of the state's epoch again
- *     state    of bzna_loader_save, of this version or 0.2 and later
- * Statuses: E_ARGUMENT if the state is damaged, is of 0.1, of another data set or order, or of a
+ *     state    of bzna_loader_save, of this version or 0.3
+ * Statuses: E_ARGUMENT if the state is damaged, is of another version, data set or order, or of a
  * run whose pixels were made otherwise (chapter 9); E_STATE while a thread waits in
  * bzna_loader_next. */
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state,
@@ -3449,10 +3451,11 @@ BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info,
     size_t struct_size, bzna_error *err);
 
-/* Gives the config of loader with its defaults filled in: the values that members of 0 mean here. A
- * loader that is opened with it has the same settings. config is filled in, up to struct_size
- * bytes: pass sizeof *config. Members that point to memory of the caller are NULL. Numbers of
- * elements, functions, colors and augmentations are as they were given. Any thread. */
+/* Gives the config of loader with its defaults filled in: the values that members of 0 mean here.
+ * config is filled in, up to struct_size bytes: pass sizeof *config. Members that point to memory
+ * of the caller are NULL. Numbers of elements, functions, colors and augmentations are as they were
+ * given. A loader that is opened with it, once those pointers are set again, has the same settings.
+ * Any thread. */
 BZNA_API bzna_status bzna_loader_get_config(bzna_loader *loader, bzna_loader_config *config,
     size_t struct_size, bzna_error *err);
 
@@ -3706,7 +3709,8 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, uint64_t index,
  * writer afterwards. The outer bzna_thumb track is written if all samples have thumbnails that
  * share one size and decoder configuration; else a warning says that it is missing. Any thread.
  * Statuses: E_NO_SAMPLES; E_NOT_FOUND if indices were not given, which the message names, and which
- * can still be given; E_IO, which ends the writer; E_MEMORY. */
+ * can still be given; E_IO, which ends the writer; E_LIMIT for an index of over 4 GiB; E_MEMORY;
+ * E_STATE if it is finished. */
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err);
 
 /* Closes writer; NULL does nothing. Without bzna_writer_finish, as when the process was killed, the

@@ -812,7 +812,7 @@ structs! {
         /// Bytes of the length before each NAL unit: 1, 2 or 4; 0: start codes of Annex B, or a codec without NAL units
         length_size: u32,
         /// EXIF's number, 1..8: how the picture is to be rotated and mirrored. 0: as the picture itself says; a writer
-        /// accepts only 0
+        /// accepts no other number than that
         orientation: u32,
         /// The payload of hvcC, avcC or av1C; NULL if data has the parameter sets. Borrowed
         config: *const c_void,
@@ -914,9 +914,10 @@ structs! {
         user: *mut c_void,
         /// For messages and bzna_image_info.fourcc: "JPEG XL". Required; fewer than BZNA_NAME_MAX bytes
         name: *const c_char,
-        /// Extensions of files, in lower case, with blanks between: "jxl". They select the files of a folder, in lower
-        /// or upper case, and the fields of a tar that are pictures. NULL: none. The codec then gets only files whose
-        /// names have another picture's extension, and pictures that have no names
+        /// Extensions of files, in lower case, with blanks between: "jxl". Each has at most 13 bytes, and the text 255.
+        /// They select the files of a folder, in lower or upper case, and the fields of a tar that are pictures. NULL:
+        /// none. The codec then gets only files whose names have another picture's extension, and pictures that have no
+        /// names
         extensions: *const c_char,
         /// Distinguishes versions of the codec that give other pixels: it is part of saved states, which are not
         /// restored with another fingerprint. 0 is as valid as any number
@@ -925,7 +926,7 @@ structs! {
         recognize: bzna_codec_recognize_fn,
         /// May be NULL: each state is user
         thread_begin: bzna_codec_thread_begin_fn,
-        /// May be NULL
+        /// May be NULL; NULL without thread_begin
         thread_end: bzna_codec_thread_end_fn,
         /// Required if decode is
         inspect: bzna_codec_inspect_fn,
@@ -1122,7 +1123,7 @@ structs! {
         struct_size: u32,
         /// Fields of its samples: bzna_dataset_field_info
         field_count: u32,
-        /// Of all its files, whole; 0 for folders, providers
+        /// Of all its files, whole; 0 for folders; what provider.size_bytes says
         size_bytes: u64,
         /// Of the whole data set, as from bzna_dataset_count
         sample_count: u64,
@@ -1339,8 +1340,8 @@ structs! {
         /// Of its files, for bzna_dataset_info; default: 0
         size_bytes: u64,
         /// Samples are records, and this function finds all fields in them but RAW pixels. A sample then has one place:
-        /// places, locate or read give the whole record, and locate and read are called with field_count as the number
-        /// of the field. NULL: each field has a place of its own
+        /// places, locate or read give the whole record. Sample i is at places\[i\], and locate and read are called
+        /// with field_count as the number of the field. NULL: each field has a place of its own
         unpack: bzna_provider_unpack_fn,
         /// Must be 0
         reserved: [u64; 2],
@@ -2720,7 +2721,8 @@ extern "C" {
     /// Describes the batches, threads and decoder of loader. info is filled in, up to struct_size bytes: pass sizeof
     /// \*info.
     pub fn bzna_loader_get_info(loader: *mut bzna_loader, info: *mut bzna_loader_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    /// Gives the config of loader with its defaults filled in: the values that members of 0 mean here.
+    /// Gives the config of loader with its defaults filled in: the values that members of 0 mean here. config is filled
+    /// in, up to struct_size bytes: pass sizeof \*config.
     pub fn bzna_loader_get_config(loader: *mut bzna_loader, config: *mut bzna_loader_config, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Gives the counts of loader since it was opened. stats is filled in, up to struct_size bytes: pass sizeof
     /// \*stats.
