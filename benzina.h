@@ -135,8 +135,10 @@
  *     what is in a data set                   bzna_dataset_...
  *     data from elsewhere                     sources, providers (chapter 12), codecs (chapter 13)
  *     single pictures                         bzna_image_..., bzna_decoder_..., bzna_picture_render
- *     what a loader draws, for callbacks      bzna_random_..., bzna_..._draw
+ *     what a loader draws, for callbacks      bzna_random_..., bzna_..._draw, bzna_geometry_box
  *     orders of your own                      bzna_loader_set_batches, bzna_order_permute
+ *     more about a loader                     bzna_loader_get_info, _tensor, bzna_statistics_since
+ *     ending a wait for batches               bzna_loader_stop
  *     what GPUs can do                        bzna_context_device_info, bzna_context_codec_info
  *     writing archives                        bzna_writer_...
  *     for bindings                            bzna_..._init, bzna_status_name, _text, bzna_version
@@ -181,10 +183,10 @@
  * The library never writes past its own size of a struct, whatever struct_size or an argument of
  * that name says: see chapter 10.
  *
- * To ask about an object, call bzna_X_get_info(x, &info, sizeof info, &err). Three structs are
- * values that one call fills in and another call takes: bzna_image, bzna_picture and
- * bzna_loader_state. Prepare a bzna_image or a bzna_picture like a struct that you fill in, before
- * a call fills it in.
+ * To ask about an object, call bzna_X_get_info(x, &info, sizeof info, &err). Four structs are
+ * values that one call fills in and another call takes: bzna_image, bzna_picture, bzna_statistics
+ * and bzna_loader_state. Prepare a bzna_image or a bzna_picture like a struct that you fill in,
+ * before a call fills it in.
  *
  * An array is a pointer with its count right after it: indices and index_count, or, in a group that
  * has nothing else, ptr and count. Counts of samples, batches and files, and those of groups, are
@@ -232,7 +234,10 @@
  *     - No C++ exception and no longjmp may leave a callback. The frames above it are C, and would
  *       not be unwound.
  *     - An allocator or device_allocator must call no bzna_* function. The callbacks of transforms,
- *       pictures, fields and codecs must call no function that takes a context, data set or loader.
+ *       pictures, fields and codecs must call no function that takes a context, data set or loader,
+ *       but bzna_loader_stop.
+ *     - Calls that wait return E_STATE in every callback: bzna_loader_next, _reset and _restore,
+ *       bzna_writer_add and _finish.
  *
  * Without threads: a loader with pipeline.no_threads starts no thread. bzna_loader_next then reads,
  * decodes and warps the samples of its batch on the thread that calls it, and all callbacks above
