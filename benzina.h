@@ -1912,7 +1912,8 @@ typedef struct bzna_provider_field {
     uint32_t    kind;
     /* 1: places or locate say where values are; 0: read gives them */
     uint32_t    located;
-    /* IMAGE: BZNA_CODEC_UNKNOWN a file of JPEG, PNG, ..., distinguished by its content
+    /* IMAGE:
+     *     BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, ..., distinguished by its content
      *     BZNA_CODEC_H264, H265, AV1   one picture with its parameter sets, in Annex B or OBUs, as
      *                                  bzna_image_annexb writes it
      *     BZNA_CODEC_RAW               pixels, as the next members say */
@@ -2006,8 +2007,8 @@ typedef bzna_status (*bzna_provider_unpack_fn)(void *user, uint64_t index, uint3
  * same value in every call. A loader of pictures has one reader thread by default: raise
  * read.threads if read calculates much or waits long. Without pictures, decoder threads read.
  *
- * They return BZNA_OK, or a failure: BZNA_E_NOT_FOUND the sample has no such value: a missing
- *     target is BZNA_TARGET_NONE,
+ * They return BZNA_OK, or a failure:
+ *     BZNA_E_NOT_FOUND   the sample has no such value: a missing target is BZNA_TARGET_NONE,
  *                        missing numbers are NaN, missing text and bytes are NULL, and a missing
  *                        picture fails the sample if it is wanted
  *     BZNA_E_IO          trouble with the data. The sample fails with E_IO, after read.retries more
@@ -2167,8 +2168,8 @@ enum {
     BZNA_RANDOM_ORDER   = 2,          /* a loader's order */
     BZNA_RANDOM_PICTURE = 3,          /* a loader's picture callback */
     BZNA_RANDOM_AUGMENT = 4,          /* a loader's policies */
-    BZNA_RANDOM_USER    = 16          /* a loader's transform callback; this and higher numbers are
-    the user's */
+    /* a loader's transform callback; this and higher numbers are the user's */
+    BZNA_RANDOM_USER    = 16
 };
 
 /* Sets random to the start of the stream of (seed, epoch, sample, purpose). purpose is
@@ -2327,8 +2328,7 @@ typedef struct bzna_operation {
     /* ERASE: height divided by width, lo..hi; default 0.3..3.3. GRID_MASK: [0] is the squares'
      * edge as a share of their period, default 0.5; [1] is 0 */
     float    ratio[2];
-    float    value[3];                /* the color that covers pixels, in the units of
-    value_space */
+    float    value[3];                /* the color that covers pixels, in units of value_space */
     /* BZNA_FILL_... of value and noise. Value 0 in RGB is black, and in units of the output it is
      * the mean color, which torchvision erases with after it has normalized */
     uint32_t value_space;
@@ -3363,10 +3363,9 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
 /* Takes the next batch, in order. Any thread, but one at a time.
  *     loader       it lends the batch until bzna_batch_release
  *     timeout_ns   how long to wait, in nanoseconds; 0 polls, BZNA_WAIT_FOREVER waits. Another
- *                  negative number is E_ARGUMENT. With
- *                  pipeline.no_threads the call works meanwhile: it reads or decodes a few samples
- *                  (one, if they are large), checks the clock, and continues. With 0 it does that
- *                  once
+ *                  negative number is E_ARGUMENT. With pipeline.no_threads the call works
+ *                  meanwhile: it reads or decodes a few samples (one, if they are large), checks
+ *                  the clock, and continues. With 0 it does that once
  *     batch        set to the batch with BZNA_OK, else to NULL
  * A batch on the host is finished when the call returns. A batch on the device is finished for work
  * that is enqueued on its stream after the call (chapter 11).

@@ -383,10 +383,7 @@ pub const BZNA_RANDOM_ORDER: u32 = 2;
 pub const BZNA_RANDOM_PICTURE: u32 = 3;
 /// a loader's policies
 pub const BZNA_RANDOM_AUGMENT: u32 = 4;
-/// a loader's transform callback; this and higher numbers are
-/// ```text
-/// the user's
-/// ```
+/// a loader's transform callback; this and higher numbers are the user's
 pub const BZNA_RANDOM_USER: u32 = 16;
 
 // How pixels between pixels are computed. Chroma that is subsampled is filtered linearly, unless the warp shrinks it.
@@ -1248,8 +1245,9 @@ structs! {
         kind: u32,
         /// 1: places or locate say where values are; 0: read gives them
         located: u32,
-        /// IMAGE: BZNA_CODEC_UNKNOWN a file of JPEG, PNG, ..., distinguished by its content
+        /// IMAGE:
         /// ```text
+        /// BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, ..., distinguished by its content
         /// BZNA_CODEC_H264, H265, AV1   one picture with its parameter sets, in Annex B or OBUs, as
         ///                              bzna_image_annexb writes it
         /// BZNA_CODEC_RAW               pixels, as the next members say
@@ -1422,10 +1420,7 @@ structs! {
         /// ERASE: height divided by width, lo..hi; default 0.3..3.3. GRID_MASK: \[0\] is the squares' edge as a share
         /// of their period, default 0.5; \[1\] is 0
         ratio: [f32; 2],
-        /// The color that covers pixels, in the units of
-        /// ```text
-        /// value_space
-        /// ```
+        /// The color that covers pixels, in units of value_space
         value: [f32; 3],
         /// BZNA_FILL_... of value and noise. Value 0 in RGB is black, and in units of the output it is the mean color,
         /// which torchvision erases with after it has normalized
