@@ -10,6 +10,7 @@
  *     a::b             both
  *     {0000..0146}     each number in turn, padded with zeros if either of the two is
  *     {1..9..2}        every second number: 1, 3, 5, 7, 9
+ *     {a..e}           each letter in turn
  *     {train,val}      each word in turn. With several braces, the leftmost varies slowest
  *     * ? [abc]        the files whose names match, sorted by bytes
  *     \                the next character is literal; on Windows it separates folders
@@ -232,7 +233,7 @@ typedef struct bzna_formats_config {
     const bzna_dataset_config *dataset;
     /* folders of a folder whose files of the same names make one sample, 2 to 4 of them with commas between them:
      * "images,masks". Each is an image field of that name; "depth=out/depth" gives the field of a deeper folder a name.
-     * Default: the folder is not made of pairs */
+     * Not together with list and records. Default: the folder is not made of pairs */
     const char *pairs;
     /* extensions of files that are pictures by codecs of the program's own beyond bzna_formats_codecs, in lower case
      * and with blanks between them, for pairs. Default: none */
@@ -444,7 +445,7 @@ BZNA_FORMATS_API void bzna_formats_rule_init(bzna_rule *rule, size_t struct_size
  *     given     the rules, in order: count of them; copied, with their texts
  *     count     1..16
  *     config    of the loader: fields.bytes gets more names, before those that it has; made, made_count, make and
- *               make_user are set. It points to memory of the rules from then on
+ *               make_user, which were not set, are set for tensors. It points to memory of the rules from then on
  *     out       becomes the rules, to be closed with bzna_formats_rules_close after all loaders of this config
  * Statuses, whose messages name the rule: E_ARGUMENT; E_NOT_FOUND if a rule matches no field of the data set.
  * bzna_loader_open refuses invalid shapes and names, as it does in fields.made. */
