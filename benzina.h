@@ -2867,7 +2867,7 @@ typedef struct bzna_loader_output {
     uint32_t                  batch_size;
     /* pixels, 1..16384. The first output's is required; 0 in a further one: the first one's.
      * Width and height 0 with fields.tensors, bytes or made mean batches without pictures, on the
-     * host */
+     * host: without fields.image, fields.geometry, several views, buffers and further outputs */
     uint32_t                  width;
     uint32_t                  height;        /* its height */
     uint32_t                  dtype;         /* BZNA_DTYPE_FLOAT32, _FLOAT16, _BFLOAT16 or _UINT8 */

@@ -1833,7 +1833,8 @@ structs! {
         /// Samples of a batch, 1..65536; required in the first output, and 0 in further ones
         batch_size: u32,
         /// Pixels, 1..16384. The first output's is required; 0 in a further one: the first one's. Width and height 0
-        /// with fields.tensors, bytes or made mean batches without pictures, on the host
+        /// with fields.tensors, bytes or made mean batches without pictures, on the host: without fields.image,
+        /// fields.geometry, several views, buffers and further outputs
         width: u32,
         /// Its height
         height: u32,
