@@ -39,7 +39,7 @@ comma    := ,
 .DEFAULT_GOAL := all
 
 # A compiler ignores a misspelt switch, so switches are compared with the list in benzina.h.
-SWITCHES := $(shell sed -n 's/^ \*     \(BENZINA_[A-Z]*_*[A-Z]*\)  .*/\1/p' benzina.h)
+SWITCHES := $(shell sed -n 's/^ \*     \(BENZINA_[A-Z]*_*[A-Z]*\) .*/\1/p' benzina.h)
 SWITCHES += $(shell sed -n 's/^ \*     \(BENZINA_FORMATS_NO_[A-Z0-9]*\)  .*/\1/p' examples/formats/formats.h)
 UNKNOWN  := $(strip $(foreach d,$(filter -DBENZINA_%,$(CPPFLAGS) $(CFLAGS)),\
               $(filter-out $(SWITCHES) BENZINA_CHECK_LOCKS,$(firstword $(subst =, ,$(d:-D%=%))))))
@@ -186,7 +186,7 @@ LIBS         = $(AV_LIBS) $(SYSTEM_LIBS)
 .DELETE_ON_ERROR:
 
 # The tool, the streams and the suites call functions that these switches leave out, so with a switch none is built.
-FEWER    := $(filter $(foreach s,WRITER FOLDERS RECORDS AUGMENT,-DBENZINA_NO_$s -DBENZINA_NO_$s=%),\
+FEWER    := $(filter $(foreach s,WRITER FOLDERS PROVIDERS AUGMENT,-DBENZINA_NO_$s -DBENZINA_NO_$s=%),\
               $(CPPFLAGS) $(CFLAGS))
 LIBRARIES = benzina benzina_formats $(if $(FEWER),,benzina_stream)
 LIB       = $(foreach l,$(LIBRARIES),$(BUILD)/lib$l.a $(BUILD)/lib$l.so)
@@ -251,7 +251,9 @@ $(BUILD)/libbenzina.so: $(BUILD)/benzina.o
 # ---- Programs: the tool, the other examples, and libraries that the bindings load ------------------------------------
 
 # Formats that the library does not know: the tool and the bindings register their codecs.
-FORMATS   = $(wildcard examples/formats/*.c)
+# Data sets of other kinds are providers: without these, the codecs alone are built.
+CODECS    = formats heif stills tiff jpeg2000 jxl
+FORMATS   = $(if $(filter -DBENZINA_NO_PROVIDERS%,$(FEWER)),$(CODECS:%=examples/formats/%.c),$(wildcard examples/formats/*.c))
 FORMATS_H = examples/formats/formats.h examples/formats/data.h
 FORMATS_O = $(FORMATS:examples/formats/%.c=$(BUILD)/formats/%.o)
 $(FORMATS_O): $(BUILD)/formats/%.o: examples/formats/%.c $(FORMATS_H) benzina.h
@@ -271,7 +273,7 @@ $(BUILD)/libbenzina_formats.so: $(FORMATS_O) $(BUILD)/libbenzina.so
 # Libraries that the tool and the program of streams link.
 WITH_FORMATS = $(BUILD)/libbenzina_formats.a $(BUILD)/libbenzina.a
 
-TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
+TOOL     = $(wildcard examples/bzna/*.c)
 # Shards that cannot seek.
 STREAM   = examples/stream/stream.c examples/stream/stream_source.c
 STREAM_H = examples/stream/stream.h examples/stream/stream_source.h
@@ -472,7 +474,7 @@ $(BUILD)/tests/test_codec_nvdec: tests/unit/test_codec.c tests/fake/nvdec.h
 .PHONY: fuzz fuzz-long fuzz-pack analyze soak nvparser nvparser-packets bindings size
 # The targets of tests/fuzz, run by libFuzzer under clang's ASan and UBSan, two at once: SECONDS each, from the inputs
 # that earlier runs left in build/fuzz/corpus. fuzz-long: at least 10 minutes each, until 5 minutes bring no new edge,
-# at most 30; it prints the table of tests/README.md. TARGETS="heif codecs": only these. fuzz-pack: the smallest inputs
+# at most 30; it prints a table of the runs. TARGETS="heif codecs": only these. fuzz-pack: the smallest inputs
 # that reach what the corpora reach, for tests/data/fuzz.
 SECONDS   ?= 60
 FUZZ_FLAGS = -std=c11 -O2 -gline-tables-only -fno-omit-frame-pointer -fsanitize=address,undefined \

@@ -348,7 +348,7 @@ BZI_MAYBE_UNUSED static uint32_t bzi_le32(const uint8_t *p)
 /* Returns the number of a type such as "moov". */
 static uint32_t bzi_type(const char text[4]) { return bzi_be32((const uint8_t *)text); }
 
-static void bzi_put_be32(uint8_t *p, uint32_t v)
+BZI_MAYBE_UNUSED static void bzi_put_be32(uint8_t *p, uint32_t v)
 {
     p[0] = (uint8_t)(v >> 24);
     p[1] = (uint8_t)(v >> 16);
@@ -420,7 +420,7 @@ static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64
 }
 
 static char bzi_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
-static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+BZI_MAYBE_UNUSED static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* Returns 1 if a word is in a list, in any case. list: words in small letters, each between blanks. */
 static int bzi_word_is_in(const char *word, const char *list)
@@ -1753,7 +1753,7 @@ static const char *bzi_arena_text(bzi_arena *arena, const char *text)
 }
 
 /* Moves all of one arena to another. */
-static void bzi_arena_join(bzi_arena *to, bzi_arena *from)
+BZI_MAYBE_UNUSED static void bzi_arena_join(bzi_arena *to, bzi_arena *from)
 {
     bzi_arena_block **end = &from->blocks;
 
@@ -5920,7 +5920,7 @@ static bzi_span bzi_sample_span(const bzi_sample *sample) { return (bzi_span){ s
 
 /* Finds one of the `count` parts of a sample, which lie end to end, and after them the size of each, a uint64_t.
  * BZI_ABSENT: the sample does not have it, and 0 is returned. */
-static int bzi_sample_part(const bzi_sample *sample, uint32_t count, uint32_t number, bzi_span *part)
+BZI_MAYBE_UNUSED static int bzi_sample_part(const bzi_sample *sample, uint32_t count, uint32_t number, bzi_span *part)
 {
     const uint8_t *sizes = sample->bytes + sample->extent.size - count * sizeof(uint64_t);
     uint64_t at = 0, size = 0;
@@ -13725,7 +13725,7 @@ static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_DEVICE_LOST, "%s hangs: a call of the driver has not returned for a minute. The "
                         "device is no longer used: restart the process", device->info.name);
     return BZI_FAIL_BY(err, BZNA_E_DEVICE_LOST, code, "CUDA device %d was lost (%d)",
-                       (int)device->info.device.ordinal, code);
+                       device->info.device.ordinal, code);
 }
 
 /* Returns 1 if NVDEC is not used any more, or no call may be made. */
@@ -20274,7 +20274,7 @@ static bzna_status bzi_device_check_wanted(const char *field, bzna_device device
 {
     return device.ordinal >= 0 && (!device.ordinal || device.kind == BZNA_DEVICE_CUDA) ? BZNA_OK :
                BZI_MISUSE(err, "%s.ordinal: %d; it must be 0, or a CUDA device's number, from 0 on", field,
-                          (int)device.ordinal);
+                          device.ordinal);
 }
 
 /* Checks a context's config and fills in defaults. */
@@ -20370,7 +20370,7 @@ static bzna_status bzi_setup_check_counts(bzi_setup *setup, bzna_error *err)
     for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
         if (c->pipeline.cpus[i] < 0)
             return BZI_MISUSE(err, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
-                              (int)c->pipeline.cpus[i]);
+                              c->pipeline.cpus[i]);
     if (c->output.batch_size % c->output.slices)
         return BZI_MISUSE(err, "loader_config.output.slices: %u does not divide batch_size, %u", c->output.slices,
                           c->output.batch_size);
@@ -20745,13 +20745,13 @@ static bzna_status bzi_setup_decide(bzi_setup *setup, bzna_error *err)
         return bzi_error_prefix(err, nvdec ? "loader_config.decode.decoder" : "loader_config.output.device");
     }
 
-    if (output->stream && output->device.kind == BZNA_DEVICE_AUTO)
+    if (output->stream && output->device.kind != BZNA_DEVICE_CUDA)
         return BZI_MISUSE(err, "loader_config.output.stream: has no effect unless output.device is BZNA_DEVICE_CUDA");
 
     setup->on_device = setup->device && output->device.kind == BZNA_DEVICE_CUDA;
     if (setup->on_device && output->device.ordinal && output->device.ordinal != setup->device->info.device.ordinal)
         return BZI_MISUSE(err, "loader_config.output.device.ordinal: %d; the context's device is %d",
-                          (int)output->device.ordinal, (int)setup->device->info.device.ordinal);
+                          output->device.ordinal, setup->device->info.device.ordinal);
 
     if (!setup->on_device && !setup->pool)
         setup->device = NULL;
@@ -20917,7 +20917,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     /* The caller's memory, of which all that is needed has been copied. */
     c = &setup->config;
     c->fields.image = c->fields.tensors = c->fields.bytes = NULL;
-    c->fields.made = NULL;
+    c->color.mean_image = c->fields.made = NULL;
     c->order.indices = NULL;
     c->pipeline.cpus = NULL;
     c->output.buffers = NULL;
@@ -21417,7 +21417,7 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
 
     BZI_API_FIND(c, &index);
     status = bzi_container_field(c, index, field, &value, &e);
-    if (needed)
+    if (needed && (status == BZNA_OK || status == BZNA_E_BUFFER))
         *needed = (size_t)value.size;
     BZI_API_END(status);
 }
@@ -22085,8 +22085,8 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
     bzna_tensor all;
     uint32_t first, count;
 
-    BZI_API_BEGIN_WITH(loader);
-
+    BZI_API_BEGIN;
+    BZI_API_NEED_LOADER(loader, 0);
     first = bzi_setup_first_tensor(&loader->setup);
     count = loader->setup.tensor_end - first;
     if (number >= count)

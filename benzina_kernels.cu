@@ -2980,7 +2980,6 @@ BZI_KERNEL_FN int bzi_kernel_next_pass(const bzi_kernel_pass *view, const bzi_ke
                                        bzi_kernel_stage *stage, bzi_kernel_pass *pass)
 {
     const bzi_kernel_scratch scratch = bzi_kernel_scratch_of(out);
-    const uint32_t kind = view->op[stage->at].kind;
     *pass = *view;
     pass->src = view->src + scratch.image[stage->image];
     pass->tables = stage->mapped ? view->src + scratch.table[stage->table] : 0;
@@ -2992,6 +2991,8 @@ BZI_KERNEL_FN int bzi_kernel_next_pass(const bzi_kernel_pass *view, const bzi_ke
         pass->kind = BZI_KERNEL_PASS_FINISH + stage->step;
         return stage->step++ < 2;
     }
+
+    const uint32_t kind = view->op[stage->at].kind;
     pass->kind = bzi_kernel_pass_of(kind);
     if (stage->step++ == 0 && (bzi_kernel_counts(kind) || kind == BZNA_OP_BLUR)) {
         pass->kind = kind == BZNA_OP_BLUR ? BZI_KERNEL_PASS_BLUR_ROWS : BZI_KERNEL_PASS_TALLY;

@@ -63,7 +63,7 @@ bzna_status bzna_formats_data_prefix(bzna_error *err, const char *text)
 
 bzna_status bzna_formats_data_return(bzna_error *err, const bzna_error *e)
 {
-    if (err) {
+    if (err && e->status != BZNA_OK) {
         const uint32_t size = err->struct_size && err->struct_size < sizeof *e ? err->struct_size : sizeof *e;
         memcpy(err, e, size);
         err->struct_size = size;

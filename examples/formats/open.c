@@ -34,8 +34,8 @@ static bzna_status take_config(settings *own, const bzna_formats_config *config,
     c->hold_bytes = c->hold_bytes ? c->hold_bytes : HOLD_BYTES;
     if (c->reserved0)
         return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.reserved0: a reserved word must be 0");
-    if (c->pairs && (c->list || c->records))
-        return DATA_MISUSE(err, "formats_config.pairs: not together with list or records");
+    if ((c->pairs != NULL) + (c->list != NULL) + (c->records != NULL) > 1)
+        return DATA_MISUSE(err, "formats_config.pairs, list, records: only one of them");
     return BZNA_OK;
 }
 
@@ -105,7 +105,7 @@ static bzna_status open_one(bzna_context *context, const char *path, bzna_format
 
     if (c->pairs)
         return bzna_formats_open_pairs(context, path, c, out, err);
-    if (c->list && !c->records && bzna_formats_data_kind(path) == DATA_FOLDER)
+    if (c->list && bzna_formats_data_kind(path) == DATA_FOLDER)
         return bzna_formats_open_listed(context, path, c, out, err);
     if (bzna_formats_file_open(&file, path, err) != BZNA_OK) {
         if (c->records || c->list)
@@ -113,6 +113,7 @@ static bzna_status open_one(bzna_context *context, const char *path, bzna_format
         bzna_error_init(err, sizeof *err);                  /* the library says it, or opens the folder */
         return open_file(context, &(data_file){ .is_file = 1 }, path, c, out, err);
     }
+    bzna_error_init(&ignored, sizeof ignored);
     if (c->records && file.size <= c->hold_bytes && bzna_formats_file_hold(&file, &ignored) == BZNA_OK)
         c->hold_bytes -= file.size;
     open_file(context, &file, path, c, out, err);

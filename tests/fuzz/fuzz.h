@@ -187,6 +187,7 @@ static void look_at_field(const bzna_dataset *dataset, uint64_t i, const char *n
     size_t needed = 0;
     uint8_t *value;
     bzna_dataset_field(dataset, i, name, NULL, 0, &needed, &err);
+    FUZZ_CHECK(needed < UINT64_C(1) << 40);
     if ((value = malloc(needed + !needed)))
         if (bzna_dataset_field(dataset, i, name, value, needed, NULL, &err) == BZNA_OK && !strcmp(name, "name"))
             FUZZ_CHECK(memchr(value, 0, needed));

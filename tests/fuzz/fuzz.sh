@@ -4,8 +4,8 @@
 # Usage, by make fuzz and make fuzz-long from the repository's root, with BUILD, CLANG, FLAGS, LIBS, CUDA_FLAGS in the
 # environment: sh tests/fuzz/fuzz.sh build | run SECONDS | long | pack | table. TARGETS: only these.
 # run: SECONDS each. long: at least 10 minutes each, until 5 minutes bring no new edge, at most 30. pack: the smallest
-# inputs of the corpora that reach all of their edges, at most 8 kB a target, into tests/data/fuzz. table: the last run,
-# for README.md. A crash leaves its input in $BUILD/fuzz/TARGET-crash-...
+# inputs of the corpora that reach all of their edges, at most 8 kB a target, into tests/data/fuzz. table: the last run.
+# A crash leaves its input in $BUILD/fuzz/TARGET-crash-...
 F="$BUILD/fuzz"
 OPTIONS="-max_len=4096 -timeout=20 -rss_limit_mb=3072 -malloc_limit_mb=2048 -print_final_stats=1 -close_fd_mask=1 "
 # Less about each block than ASan keeps by itself, which took up to a quarter of the time.

@@ -4,7 +4,7 @@
 # repository's root: sh tests/fuzz/uncovered.sh [BUILD [FIRST-ROOM LAST-ROOM]]. Rooms by their numbers in benzina.c.
 # Needs clang and llvm-cov of the same version (LLVM: the folder of llvm-profdata and llvm-cov). The reasons stand in
 # uncovered.txt.
-BUILD=${1:-build}; first=${2:-13}; last=${3:-48}
+BUILD=${1:-build}; first=${2:-13}; last=${3:-42}
 CLANG=${CLANG:-clang}
 LLVM=${LLVM:-$(dirname "$(readlink -f "$(command -v "$CLANG")")")}
 F="$BUILD/fuzz/coverage"
@@ -12,7 +12,7 @@ mkdir -p "$F" && rm -rf "$F"/*.profraw "$F"/seeds || exit 1
 export LLVM_PROFILE_FILE="$F/seeds.profraw"
 [ -x "$LLVM/llvm-cov" ] || { echo "SKIP uncovered lines: no llvm-cov in $LLVM [llvm]"; exit 0; }
 
-if [ ! -x "$F/fuzz" ] || [ -n "$(find benzina.c benzina.h tests/fuzz -newer "$F/fuzz")" ]; then
+if [ ! -x "$F/fuzz" ] || [ -n "$(find benzina.c benzina.h examples/formats tests/fuzz -newer "$F/fuzz")" ]; then
     # shellcheck disable=SC2046
     "$CLANG" -std=c11 -O1 -I. -fprofile-instr-generate -fcoverage-mapping -DBENZINA_STATIC -DBENZINA_NO_CUDA \
         $(pkg-config --cflags libavcodec libavutil libjpeg) -o "$F/fuzz" tests/fuzz/main.c \

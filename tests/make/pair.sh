@@ -1,6 +1,6 @@
 #!/bin/sh
 # The pair (benzina.c with the kernels and, if given, their PTX inside; the version in each file's first line), a
-# CMakeLists.txt for it, what that installs, and streams, unless the pair lacks what they need, and formats. Usage, from
+# CMakeLists.txt for it, what that installs, and formats and streams, as far as the pair has what they need. Usage, from
 # the repository's root; SOURCES: the folder of the library's three files, if it is another:
 #     sh tests/make/pair.sh FOLDER [PTX_HEADER [SOURCES]]
 set -e
@@ -13,6 +13,11 @@ cp examples/vendoring/install/*.in "$out/install/"
 rm -rf "$out/stream" "$out/formats"
 mkdir "$out/formats"
 cp examples/formats/*.[ch] "$out/formats/"
+if grep -q '^#define BENZINA_NO_PROVIDERS' "$sources/benzina.h"; then     # data sets of other kinds are providers
+    for file in "$out"/formats/*.c; do
+        case $file in */formats.c|*/heif.c|*/stills.c|*/tiff.c|*/jpeg2000.c|*/jxl.c) ;; *) rm "$file" ;; esac
+    done
+fi
 if ! grep -qE '^#define BENZINA_NO_(PROVIDERS|FOLDERS)' "$sources/benzina.h"; then
     mkdir "$out/stream"
     cp examples/stream/stream.[ch] examples/stream/stream_source.[ch] "$out/stream/"

@@ -384,7 +384,7 @@ TEST(batches_lie_on_the_host_unless_output_device_says_otherwise_and_one_message
     }
 }
 
-TEST(a_stream_without_output_device_is_refused)
+TEST(a_stream_without_output_on_a_gpu_is_refused)
 {
     bzna_context *context;
     bzna_dataset *dataset = NULL;
@@ -395,6 +395,10 @@ TEST(a_stream_without_output_device_is_refused)
     context = context_of(on_auto);
     c.output.stream = &c;
     require(bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL), "tests/data/mini_h265.bzna");
+    CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "loader_config.output.stream");
+    c.output.device.kind = BZNA_DEVICE_CPU;
+    e = no_error();
     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(e.message, "loader_config.output.stream");
     bzna_dataset_close(dataset);
@@ -1144,7 +1148,7 @@ TEST_MAIN(RUN(a_library_that_truly_lacks_a_symbol_is_named_with_it) fake_setup()
     RUN(each_symbol_of_libcuda_that_is_missing_is_named)
     RUN(each_symbol_of_libnvcuvid_that_is_missing_is_named_and_costs_only_nvdec)
     RUN(batches_lie_on_the_host_unless_output_device_says_otherwise_and_one_message_says_so)
-    RUN(a_stream_without_output_device_is_refused)
+    RUN(a_stream_without_output_on_a_gpu_is_refused)
     RUN(without_a_driver_auto_works_on_the_cpu_and_a_device_by_number_is_refused)
     RUN(without_libnvcuvid_the_device_is_usable_and_says_which_capability_containers_need)
     RUN(a_driver_that_cannot_start_leaves_auto_on_the_cpu)

@@ -439,7 +439,8 @@ TEST(what_is_listed_or_referred_to_again_and_again_costs_no_time)
 TEST(of_a_file_4096_items_are_looked_at)
 {
     enum { MOST = 4097 };
-    static uint8_t iinf[6 + 21 * MOST], iloc[8 + 14 * MOST], iprp[16 + 3 * MOST + 1];
+    static uint8_t iinf[6 + 21 * MOST], iloc_box[12 + 14 * MOST], iprp[16 + 3 * MOST + 1];
+    uint8_t *const iloc = iloc_box + 4;                     /* messages show the type before it */
     static uint8_t ispe[20] = { [3] = 20, [4] = 'i', 's', 'p', 'e', [15] = 7, [19] = 9 };
     for (uint32_t items = MOST - 1; items <= MOST; items++) {
         const int is_seen = items < MOST;

@@ -2470,12 +2470,19 @@ TEST(a_config_comes_back_with_its_defaults_and_opens_the_same_loader_again)
     bzna_loader *loader, *other;
     bzna_batch *batch, *same;
     bzna_error e = { .struct_size = sizeof e };
+    static float mean[3 * 10 * 12];
     bzna_loader_config_init(&c, sizeof c);
     c.output.batch_size = 16;
     c.output.width = 10;
     c.output.height = 12;
+    c.color.mean_image = mean;
+    c.color.mean_image_bytes = sizeof mean;
     loader = open_loader(dataset, &c);
     CHECK_EQ(bzna_loader_get_config(loader, &filled, sizeof filled, NULL), BZNA_OK);
+    CHECK(!filled.color.mean_image && filled.color.mean_image_bytes == sizeof mean);
+    CHECK_EQ(bzna_loader_open(context, dataset, &filled, &other, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "color.mean_image");
+    filled.color.mean_image = mean;
     CHECK_EQ(filled.struct_size, sizeof filled);
     CHECK(filled.output.batch_size == 16 && filled.output.width == 10 && filled.output.height == 12);
     CHECK_EQ(filled.pipeline.batches_in_flight, 3);
@@ -2488,6 +2495,7 @@ TEST(a_config_comes_back_with_its_defaults_and_opens_the_same_loader_again)
 
     other = open_loader(dataset, &filled);
     CHECK_EQ(bzna_loader_get_config(other, &again, sizeof again, NULL), BZNA_OK);
+    filled.color.mean_image = NULL;
     CHECK(!memcmp(&filled, &again, sizeof filled));
     batch = next_batch(loader);
     same = next_batch(other);

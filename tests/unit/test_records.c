@@ -528,7 +528,27 @@ TEST(records_are_what_the_settings_say_whatever_their_bytes)
     formats.pairs = "images,masks";
     open_config(&o, file, sizeof file, BY_MEMORY, &formats);
     CHECK_EQ(o.status, BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(o.err.message, "formats_config.pairs: not together with list or records");
+    CHECK_CONTAINS(o.err.message, "formats_config.pairs, list, records: only one of them");
+    formats.pairs = NULL;
+    formats.list = PATH;
+    open_config(&o, file, sizeof file, BY_MEMORY, &formats);
+    CHECK_EQ(o.status, BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(o.err.message, "formats_config.pairs, list, records: only one of them");
+}
+
+/* As all functions of the library do. */
+TEST(opening_without_fault_leaves_the_callers_error_as_it_was)
+{
+    const uint8_t file[32] = { 1 };
+    const bzna_records whole = records_of(BZNA_RECORD_INT32, 1, 1, 4);
+    const bzna_formats_config formats = { .struct_size = sizeof formats, .records = &whole };
+    bzna_dataset *dataset;
+    bzna_error before, err;
+    memset(&before, 7, sizeof before);
+    err = before;
+    CHECK_EQ(bzna_formats_open_memory(context, file, sizeof file, &formats, &dataset, &err), BZNA_OK);
+    CHECK(!memcmp(&err, &before, sizeof err));
+    bzna_dataset_close(dataset);
 }
 
 /* As a program that was compiled with an older header gives it: what lies behind is not the library's. */
@@ -605,6 +625,7 @@ int main(int argc, char **argv)
     RUN(settings_without_a_meaning_are_refused_by_name) RUN(sizes_that_are_missing_or_overflow_are_refused_by_name)
     RUN(a_file_of_no_whole_records_is_refused_at_its_byte)
     RUN(records_are_what_the_settings_say_whatever_their_bytes)
+    RUN(opening_without_fault_leaves_the_callers_error_as_it_was)
     RUN(records_of_a_smaller_or_larger_struct_are_taken)
     RUN(fingerprints_tell_settings_apart)
     bzna_context_close(context);
