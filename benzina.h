@@ -237,7 +237,7 @@
  *       pictures, fields and codecs must call no function that takes a context, data set or loader,
  *       but bzna_loader_stop.
  *     - Calls that wait return E_STATE in every callback: bzna_loader_next, _reset and _restore,
- *       bzna_writer_add and _finish.
+ *       and those that add to a writer or finish it.
  *
  * Without threads: a loader with pipeline.no_threads starts no thread. bzna_loader_next then reads,
  * decodes and warps the samples of its batch on the thread that calls it, and all callbacks above

@@ -2495,7 +2495,7 @@ structs! {
         dataset: *const bzna_dataset_config,
         /// Folders of a folder whose files of the same names make one sample, 2 to 4 of them with commas between them:
         /// "images,masks". Each is an image field of that name; "depth=out/depth" gives the field of a deeper folder a
-        /// name. Not together with list and records. Default: the folder is not made of pairs
+        /// name. Default: the folder is not made of pairs. Of pairs, list and records, only one may be set
         pairs: *const c_char,
         /// Extensions of files that are pictures by codecs of the program's own beyond bzna_formats_codecs, in lower
         /// case and with blanks between them, for pairs. Default: none
