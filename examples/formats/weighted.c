@@ -237,10 +237,12 @@ bzna_status bzna_formats_weighted_give(bzna_loader *loader, const bzna_dataset *
     bzna_error e;
 
     bzna_error_init(&e, sizeof e);
-    if (bzna_formats_weighted_list(dataset, weights, epoch, NULL, 0, &count, &e) == BZNA_E_BUFFER &&
-        (list = allocate(count, sizeof *list, &e)) != NULL &&
-        bzna_formats_weighted_list(dataset, weights, epoch, list, count, NULL, &e) == BZNA_OK)
-        bzna_loader_set_batches(loader, epoch, list, count, NULL, 0, &e);
+    if (bzna_formats_weighted_list(dataset, weights, epoch, NULL, 0, &count, &e) == BZNA_E_BUFFER) {
+        bzna_error_init(&e, sizeof e);                      /* it has said how long the list is */
+        if ((list = allocate(count, sizeof *list, &e)) != NULL &&
+            bzna_formats_weighted_list(dataset, weights, epoch, list, count, NULL, &e) == BZNA_OK)
+            bzna_loader_set_batches(loader, epoch, list, count, NULL, 0, &e);
+    }
     free(list);
     return bzna_formats_data_return(err, &e);
 }
