@@ -82,7 +82,8 @@ static bzna_status open_file(bzna_context *context, data_file *file, const char 
     else
         bzna_dataset_open_memory(context, file->memory, (size_t)file->size, c->dataset, out, err);
 
-    if (err->status == BZNA_E_UNSUPPORTED && bzna_formats_recognize(head, bytes) != BZNA_CODEC_UNKNOWN) {
+    if ((err->status == BZNA_E_UNSUPPORTED || err->status == BZNA_E_FORMAT) &&
+        bzna_formats_recognize(head, bytes) != BZNA_CODEC_UNKNOWN) {
         bzna_error_init(err, sizeof *err);
         return open_picture(context, file, name, c, out, err);
     }

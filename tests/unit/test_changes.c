@@ -358,7 +358,7 @@ static void check_slot(int number, int is_changed, bzna_status status, int value
 
 TEST(files_of_a_folder_that_change_in_mid_epoch_cost_their_own_slots)
 {
-    static uint8_t bytes[8192];
+    static uint8_t bytes[20000];                            /* zeros after the picture: more than what stays in memory */
     bzna_loader_config c = { .struct_size = sizeof c, .output.batch_size = 3, .output.width = 8, .output.height = 8,
                              .output.device.kind = BZNA_DEVICE_CPU, .decode.decoder = BZNA_DECODER_SOFTWARE,
                              .output.dtype = BZNA_DTYPE_UINT8, .output.layout = BZNA_LAYOUT_NHWC, .order.epochs = 3,
@@ -369,8 +369,10 @@ TEST(files_of_a_folder_that_change_in_mid_epoch_cost_their_own_slots)
     bzna_batch *batch = NULL;
     bzna_status status;
     CHECK(system("rm -rf " TOP " && mkdir -p " TOP "/folder/a") == 0);
-    for (int i = 0; i < FILES; i++)
-        spill(folder_file(i), bytes, make_picture(bytes, i));
+    for (int i = 0; i < FILES; i++) {
+        make_picture(bytes, i);
+        spill(folder_file(i), bytes, sizeof bytes);
+    }
     REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
     REQUIRE(bzna_dataset_open(context, TOP "/folder", NULL, &dataset, NULL) == BZNA_OK);
     REQUIRE(bzna_loader_open(context, dataset, &c, &loader, NULL) == BZNA_OK);
@@ -391,6 +393,41 @@ TEST(files_of_a_folder_that_change_in_mid_epoch_cost_their_own_slots)
     }
     CHECK_EQ(status, BZNA_END);
     bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+}
+
+/* They are read once: then their files may be gone, and messages name them all the same. */
+TEST(small_files_of_a_folder_stay_in_memory_once_they_were_read)
+{
+    static uint8_t bytes[8192];
+    bzna_loader_config c = { .struct_size = sizeof c, .output.batch_size = FILES, .output.width = 8,
+                             .output.height = 8, .decode.decoder = BZNA_DECODER_SOFTWARE, .decode.threads = 1,
+                             .output.dtype = BZNA_DTYPE_UINT8, .output.layout = BZNA_LAYOUT_NHWC,
+                             .warp.kind = BZNA_WARP_NONE };
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    CHECK(system("rm -rf " TOP " && mkdir -p " TOP "/folder/a") == 0);
+    for (int i = 0; i < FILES; i++)
+        spill(folder_file(i), bytes, i == 1 ? 700 : make_picture(bytes, i));
+    REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
+    REQUIRE(bzna_dataset_open(context, TOP "/folder", NULL, &dataset, NULL) == BZNA_OK);
+    for (int run = 0; run < 2; run++) {
+        bzna_loader *loader = NULL;
+        bzna_batch *batch = NULL;
+        bzna_batch_info info = { 0 };
+        REQUIRE(bzna_loader_open(context, dataset, &c, &loader, NULL) == BZNA_OK);
+        REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
+        CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
+        CHECK_EQ(info.count, FILES);
+        for (uint32_t i = 0; i < info.count; i++) {
+            const uint8_t *const pixel = (const uint8_t *)info.image.data + i * 8 * 8 * 3;
+            check_slot((int)info.indices[i], info.indices[i] == 1, info.status[i], *pixel, batch, i);
+        }
+        bzna_batch_release(batch);
+        bzna_loader_close(loader);
+        CHECK(system("rm -rf " TOP "/folder") == 0);
+    }
     bzna_dataset_close(dataset);
     bzna_context_close(context);
 }
@@ -529,6 +566,7 @@ TEST_MAIN(
     RUN(a_file_that_changes_in_mid_epoch_costs_slots_and_the_loader_goes_on)
     RUN(a_plain_video_that_changes_costs_no_more_either)
     RUN(files_of_a_folder_that_change_in_mid_epoch_cost_their_own_slots)
+    RUN(small_files_of_a_folder_stay_in_memory_once_they_were_read)
     RUN(a_file_that_changed_is_opened_again_or_refused)
     RUN(reads_that_fail_count_towards_retries_and_the_index_needs_none)
     RUN(a_target_out_of_order_is_where_the_index_says))

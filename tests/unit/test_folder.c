@@ -582,9 +582,9 @@ TEST(a_folder_without_pictures_says_what_it_holds_instead)
     fwrite("\0\0\0\0\0\0\0\0\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe\1\0\0\0", 1, 24, f);
     fclose(f);
     check_refused("p", NULL, BZNA_E_NO_SAMPLES,
-                  "has no picture files: \"data/train-00000-of-00001.parquet\" is a parquet file");
-    check_refused("p/data", NULL, BZNA_E_NO_SAMPLES, ": \"train-00000-of-00001.parquet\" is a parquet file");
-    check_refused("l", NULL, BZNA_E_NO_SAMPLES, "nor folders of them: \"data.mdb\" is an LMDB database");
+                  "has no picture files: \"data/train-00000-of-00001.parquet\" has another extension");
+    check_refused("p/data", NULL, BZNA_E_NO_SAMPLES, ": \"train-00000-of-00001.parquet\" has another extension");
+    check_refused("l", NULL, BZNA_E_NO_SAMPLES, "nor folders of them: \"data.mdb\" has another extension");
     check_refused("t", NULL, BZNA_E_NO_SAMPLES, "nor folders of them: \"a.txt\" has another extension");
     check_refused("n", NULL, BZNA_E_NO_SAMPLES, "has no picture files: \"x/y/notes.md\" has another extension");
 }

@@ -1533,9 +1533,9 @@ TEST(files_that_are_no_pictures_of_ours_are_called_what_they_are)
 {
     static const bzi_host host;                             /* without codecs of its own */
     static const struct { const char *head; size_t size; const char *what; } heads[] = {
-        { "\0\0\0\x0cJXL \r\n\x87\n", 12, "a JPEG XL picture" }, { "\xff\x0a\x10", 3, "a JPEG XL picture" },
-        { "\x1a\x45\xdf\xa3\1", 5, "a video (Matroska, WebM)" },
-        { "\x1f\x8b\x08", 3, "compressed by gzip" }, { "abcdef", 6, "of no known kind: it begins with 61 62 63 64" },
+        { "\xff\x0a\x10\0", 4, "it begins with ff 0a 10 00; examples/formats has more codecs" },
+        { "\x1f\x8b\x08", 3, "compressed by gzip" },
+        { "abcdef", 6, "of no known kind: it begins with 61 62 63 64" },
     };
     for (size_t i = 0; i < COUNT(heads); i++) {
         bzna_error err = { .struct_size = sizeof err };
