@@ -8396,7 +8396,7 @@ static bzna_status bzi_walk_list(bzi_walk *walk, const char *path, int deep, bzn
 
 
 /* ==== 34. Containers: folder ========================================================================================
- * Calls: rooms 2, 8-11, 13, 20, 25-26, 32-33.
+ * Calls: rooms 2, 8-11, 13, 25-26, 32-33.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is a
  * class of all pictures below it. A root that holds pictures and no folders has no classes. A file is opened when its

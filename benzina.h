@@ -740,7 +740,8 @@
  * case: jpg jpeg png webp, and those of codecs that the program has given to the context
  * (examples/formats has some). Files with other extensions, and with names that begin with a dot,
  * are left out. Names that are not UTF-8 are ordered by their bytes. Links are followed. The
- * library opens a file only when it reads it.
+ * library opens a file only when it reads it. Files of at most 16 KiB stay in memory once they were
+ * read, up to 256 MiB of a data set, and are not opened again, even if they have changed.
  *
  * A folder is refused
  *     - if a link in it leads back to a folder above it
