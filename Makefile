@@ -253,7 +253,8 @@ $(BUILD)/libbenzina.so: $(BUILD)/benzina.o
 # Formats that the library does not know: the tool and the bindings register their codecs.
 # Data sets of other kinds are providers: without these, the codecs alone are built.
 CODECS    = formats heif stills tiff jpeg2000 jxl
-FORMATS   = $(if $(filter -DBENZINA_NO_PROVIDERS%,$(FEWER)),$(CODECS:%=examples/formats/%.c),$(wildcard examples/formats/*.c))
+FORMATS   = $(if $(filter -DBENZINA_NO_PROVIDERS%,$(FEWER)),$(CODECS:%=examples/formats/%.c),$\
+              $(wildcard examples/formats/*.c))
 FORMATS_H = examples/formats/formats.h examples/formats/data.h
 FORMATS_O = $(FORMATS:examples/formats/%.c=$(BUILD)/formats/%.o)
 $(FORMATS_O): $(BUILD)/formats/%.o: examples/formats/%.c $(FORMATS_H) benzina.h

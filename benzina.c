@@ -4779,10 +4779,11 @@ static const struct bzi_unread {
 } bzi_unread[] = {
     BZI_BEGINS("\x1f\x8b", "compressed by gzip: decompress it (gunzip), or read it through a source that does"),
     BZI_BEGINS("(\xb5/\xfd", "compressed by zstd: decompress it (unzstd), or read it through a source that does"),
-    BZI_BEGINS("\xfd" "7zXZ", "compressed by xz: decompress it (unxz), or read it through a source that does"),
-    { "1AY&SY", 6, 4, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
     BZI_BEGINS("PK\x03\x04", "a zip file, which is not read: unpack it into a folder"),
     BZI_BEGINS("PAR1", "a parquet file" BZI_UNREAD),
+#ifdef BENZINA_NO_SHARDS
+    { "ustar", 5, 257, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
+#endif
     { "ftypavi", 7, 4, "an AVIF picture" BZI_BY_HEIF },
     { "ftyphe", 6, 4, "a HEIF picture" BZI_BY_HEIF },
     { "ftypmif1", 8, 4, "a HEIF picture" BZI_BY_HEIF },

@@ -691,7 +691,7 @@ check flags_are_taken_from_the_environment environment_is_heard all
 check without_flags_make_optimizes by_default
 # A user's compiler may be newer than any that this was written with.
 of_users() { made all $of_tests && ! grep -e -Werror "$T/made.cc" && ! grep -n -e '-W[a-z]*[", ]*-Werror' tests/run.sh tests/*/test_*.sh tests/fake/build.sh $(find examples/*/test* -type f); }
-of_ci() { made WERROR=-Werror all $of_tests && compiling && all_have " -Werror " && grep '^make test WERROR=-Werror$' .ci/run; }
+of_ci() { made WERROR=-Werror all $of_tests && compiling && all_have " -Werror " && grep '^make deps test WERROR=-Werror$' .ci/run; }
 check warnings_are_no_errors_in_a_users_tests of_users
 check warnings_are_errors_in_ci of_ci
 check install_goes_below_destdir_and_prefix destinations

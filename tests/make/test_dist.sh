@@ -261,10 +261,6 @@ int main(void)
     opens_none("tests/data/seeds/ustar.tar", NULL, "BENZINA_NO_SHARDS");
     opens_none("tests/data/seeds/gnu.tar", &tar, "BENZINA_NO_SHARDS");
 #endif
-#ifdef BENZINA_NO_STILLS
-    opens_none("tests/data/pictures/png_palette_2.png", NULL, "BENZINA_NO_STILLS");
-    opens_none("tests/data/pictures/webp_animated.webp", NULL, "BENZINA_NO_STILLS");
-#endif
     bzna_context_close(context);
     return wrong;
 }

@@ -358,7 +358,7 @@ static void check_slot(int number, int is_changed, bzna_status status, int value
 
 TEST(files_of_a_folder_that_change_in_mid_epoch_cost_their_own_slots)
 {
-    static uint8_t bytes[20000];                            /* zeros after the picture: more than what stays in memory */
+    static uint8_t bytes[20000];      /* zeros after the picture: more than what stays in memory */
     bzna_loader_config c = { .struct_size = sizeof c, .output.batch_size = 3, .output.width = 8, .output.height = 8,
                              .output.device.kind = BZNA_DEVICE_CPU, .decode.decoder = BZNA_DECODER_SOFTWARE,
                              .output.dtype = BZNA_DTYPE_UINT8, .output.layout = BZNA_LAYOUT_NHWC, .order.epochs = 3,

@@ -684,9 +684,7 @@ TEST(compressed_tars_are_refused_with_a_hint)
 {
     static const struct { const char *head, *part; } cases[] = {
         { "\x1f\x8b\x08", "it is compressed by gzip: decompress it (gunzip)" },
-        { "BZh91AY&SY", "it is compressed by bzip2: decompress it (bunzip2)" },
         { "(\xb5/\xfd", "it is compressed by zstd: decompress it (unzstd)" },
-        { "\xfd" "7zXZ", "it is compressed by xz: decompress it (unxz)" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         tar t = { 0 };
