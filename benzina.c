@@ -8418,12 +8418,11 @@ typedef struct bzi_folder {
     uint64_t    class_room;           /* elements of classes */
     bzi_class   all;
     bzi_field   fields[3];            /* image, target or not, name */
-    /* small files that were read: of each its size, then its bytes, in the container's arena; NULL: there was none yet.
-     * While one thread adds to it, it is busy */
+    /* small files that were read, by the number of the sample: the size, then the bytes; NULL: none was read yet */
     uint64_t *_Atomic *_Atomic held;
-    atomic_int  busy;
+    atomic_int  busy;                 /* 1: a thread holds a file in the arena, where no other may add to it */
     uint64_t    left;                 /* bytes that may still be held */
-    bzi_arena  *arena;
+    bzi_arena  *arena;                /* the container's */
 } bzi_folder;
 
 /* The extensions of ImageFolder, and those of other pictures that can be decoded. */

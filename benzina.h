@@ -274,7 +274,7 @@
  *     mp4 video                    12 bytes a frame
  *     provider                     none per sample; 8 bytes a file, and its path
  *     tar                          4 bytes a sample, and 16 bytes a field of each
- *     folder                       names
+ *     folder                       names; small files, once they were read (chapter 12)
  *
  * Memory that is opened as a data set must stay as it is until the data set is closed. If that
  * memory is a mapped file, the file must not be shortened meanwhile.

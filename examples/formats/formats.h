@@ -445,7 +445,8 @@ BZNA_FORMATS_API void bzna_formats_rule_init(bzna_rule *rule, size_t struct_size
  *     given     the rules, in order: count of them; copied, with their texts
  *     count     1..16
  *     config    of the loader: fields.bytes gets more names, before those that it has; made, made_count, make and
- *               make_user, which were not set, are set for tensors. It points to memory of the rules from then on
+ *               make_user are set for tensors, and must not be set before. It points to memory of the rules from
+ *               then on
  *     out       becomes the rules, to be closed with bzna_formats_rules_close after all loaders of this config
  * Statuses, whose messages name the rule: E_ARGUMENT; E_NOT_FOUND if a rule matches no field of the data set.
  * bzna_loader_open refuses invalid shapes and names, as it does in fields.made. */
