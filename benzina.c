@@ -18191,9 +18191,9 @@ static void bzi_item_finish(bzi_item *item)
         bzi_item_account(item);                             /* failures are counted at once */
     item->stage = BZI_ITEM_DONE;
     batch->status[item->slot] = item->result;
+    if (item->slot < batch->stop_slot && bzi_item_stops(item))
+        batch->stop_slot = item->slot;
     if (item->slot < batch->real) {
-        if (item->slot < batch->stop_slot && bzi_item_stops(item))
-            batch->stop_slot = item->slot;
         batch->failed += item->result != BZNA_OK;
         batch->replaced += item->result == BZNA_OK && item->replacements;
     }

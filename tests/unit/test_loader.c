@@ -1845,6 +1845,30 @@ TEST(without_memory_a_run_ends_whatever_the_policy_is_and_goes_on_after_a_reset)
     }
 }
 
+static bzna_status refuse_padding(void *user, const bzna_sample_info *info, bzna_random *random, bzna_transform *t)
+{
+    (void)user, (void)random, (void)t;
+    return info->slot < 40 ? BZNA_OK : BZNA_E_CALLBACK;
+}
+
+TEST(what_ends_a_run_also_does_so_in_a_slot_of_padding)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(42, BZNA_ORDER_SHUFFLE);         /* of 40 samples: two slots are padding */
+    bzna_loader *loader;
+    bzna_batch *batch = NULL;
+    bzna_error e = { .struct_size = sizeof e };
+    c.order.last_batch = BZNA_LAST_PAD;
+    c.pipeline.transform = refuse_padding;
+    loader = open_loader(dataset, &c);
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e), BZNA_E_CALLBACK);
+    CHECK(batch == NULL);
+    CHECK_CONTAINS(e.message, "transform");
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
 /* Workers wait in the callback until every item of the loader has been read into: then each has met the largest
  * sample. */
 static memory *gate_memory;
@@ -3088,6 +3112,7 @@ static void everything(void)
     RUN(closing_null_does_nothing)
     RUN(every_allocation_of_open_may_fail)
     RUN(without_memory_a_run_ends_whatever_the_policy_is_and_goes_on_after_a_reset)
+    RUN(what_ends_a_run_also_does_so_in_a_slot_of_padding)
     RUN(in_steady_state_nothing_is_allocated)
     RUN(with_samples_of_all_sizes_buffers_grow_a_bounded_number_of_times)
     RUN(after_fork_the_child_gets_e_state_and_the_parent_goes_on)

@@ -571,8 +571,9 @@ pub const BZNA_ORDER_GIVEN: u32 = 2;
 pub const BZNA_LAST_PARTIAL: u32 = 0;
 /// It is not delivered; if no other batch is left then, opening fails
 pub const BZNA_LAST_DROP: u32 = 1;
-/// It is filled from the start of the epoch's order; bzna_batch_info.count says how many of its samples are real. With
-/// bzna_loader_set_batches, each short batch is filled with the samples that follow it in the list, then from the start
+/// It is filled from the start of the epoch's order; bzna_batch_info.count says how many of its samples are real. What
+/// ends a run does so in the others, too. With bzna_loader_set_batches, each short batch is filled with the samples
+/// that follow it in the list, then from the start
 pub const BZNA_LAST_PAD: u32 = 2;
 /// It is filled with order.pad_value and order.pad_target; bzna_batch_info.count says how many of its samples are real.
 /// The slots after them have the index UINT64_MAX and no fields
