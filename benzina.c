@@ -337,7 +337,7 @@ static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ?
 static uint32_t bzi_max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 static uint32_t bzi_be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
-static uint32_t bzi_be32(const uint8_t *p)
+static inline uint32_t bzi_be32(const uint8_t *p)
 {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
@@ -423,7 +423,6 @@ static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64
 }
 
 static char bzi_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
-BZI_MAYBE_UNUSED static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* Returns 1 if a word is in a list, in any case. list: words in small letters, each between blanks. */
 static int bzi_word_is_in(const char *word, const char *list)
@@ -691,6 +690,7 @@ static BZI_THREAD_LOCAL int bzi_os_in_callback;
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -935,8 +935,17 @@ static const char *bzi_os_error(int error)
 
 static void *bzi_os_aligned(size_t size, size_t align)
 {
+    const size_t huge = 2097152;
     void *p = NULL;
-    return posix_memalign(&p, align, size) ? NULL : p;
+
+    if (posix_memalign(&p, size < huge ? align : huge, size))
+        return NULL;
+#ifdef MADV_HUGEPAGE
+    /* the system clears a page of 2 MiB in less time than it finds 512 small ones; it may have none */
+    if (size >= huge)
+        madvise(p, size, MADV_HUGEPAGE);
+#endif
+    return p;
 }
 
 static void bzi_os_free(void *ptr) { free(ptr); }
@@ -1677,8 +1686,7 @@ static int bzi_buffer_push(const bzi_memory *memory, bzi_buffer *buffer, uint64_
 static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
 {
     bzi_release(memory, buffer->data, buffer->capacity, 1);
-    buffer->data = NULL;
-    buffer->capacity = 0;
+    *buffer = (bzi_buffer){ 0 };
 }
 
 /* An arena is freed as a whole. It has a block for each part, but short texts share blocks. */
@@ -8224,12 +8232,12 @@ static int bzi_span_integer(bzi_span s, uint64_t *out)
 
 #ifndef BENZINA_NO_SHARDS
 
-/* Takes the next word, which is empty at the end, and before a control character. */
+/* Takes the next word, which is empty at the end and before a NUL. */
 static bzi_span bzi_text_word(bzi_span *rest)
 {
     uint64_t size = 0;
 
-    while (rest->size && bzi_is_space(*rest->data))
+    while (rest->size && *rest->data - 1u < ' ')
         *rest = bzi_span_skip(*rest, 1);
     while (size < rest->size && rest->data[size] > ' ')
         size++;
@@ -11034,15 +11042,6 @@ static uint64_t bzi_shard_position(const bzi_shard *s, uint64_t j)
     if (!s->given)
         return s->start + j * bzi_shard_step(s) + s->rank;
     return number >= s->given ? s->count : number ? s->ends[number - 1] : 0;
-}
-
-/* Returns the position after batch j of all ranks: rank 0's next batch is there. Pre: it is not their last batch. */
-static uint64_t bzi_shard_after(const bzi_shard *s, uint64_t j)
-{
-    bzi_shard first = *s;
-
-    first.rank = 0;
-    return bzi_shard_position(&first, j + 1);
 }
 
 /* Returns how many slots of batch j have samples; the others are padding. */
@@ -16500,6 +16499,7 @@ static void bzi_plan_batch(bzi_queues *queues)
 {
     bzi_plan *plan = &queues->plan;
     const bzi_shard *shard = &plan->shard;
+    bzi_shard first = plan->shard;
     bzna_batch *batch;
 
     if (!plan->next_batch)
@@ -16519,10 +16519,11 @@ static void bzi_plan_batch(bzi_queues *queues)
     batch->failed = batch->replaced = 0;
     batch->stop_slot = UINT32_MAX;
     batch->last_of_epoch = plan->next_batch == bzi_shard_batches(shard);
-    /* a state that is saved after this batch was delivered goes on there */
+    /* a state that is saved after this batch was delivered goes on at the next batch of rank 0 */
+    first.rank = 0;
     batch->after = batch->last_of_epoch ?
                        (bzi_place){ plan->epoch + 1, 0, plan->is_given ? 0 : batch->order.length, 0 } :
-                       (bzi_place){ plan->epoch, bzi_shard_after(shard, batch->number), batch->order.length,
+                       (bzi_place){ plan->epoch, bzi_shard_position(&first, plan->next_batch), batch->order.length,
                                     batch->order.list ? batch->order.list->hash : 0 };
 
     /* without slots, the last samples of the epoch went to other ranks */

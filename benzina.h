@@ -1452,7 +1452,8 @@ typedef struct bzna_context_config {
      * is current on the thread that needs it first, or device 0. CUDA: that device, or the call
      * fails. CPU: no GPU is looked for */
     bzna_device    device;
-    bzna_allocator allocator;         /* host memory; default: the C library's */
+    /* host memory; default: the C library's, and large pages for blocks of 2 MiB or more */
+    bzna_allocator allocator;
     bzna_log_fn    log;               /* receives messages; NULL: they are dropped */
     void          *log_user;          /* passed to log; the caller's */
     /* 0: log is called when a thread of the caller's opens a data set or a loader, closes a loader
