@@ -1703,8 +1703,8 @@ typedef struct bzi_arena {
     uint64_t          room;           /* of the last block for texts; each is twice as large, up to BZI_ARENA_ROOM */
 } bzi_arena;
 
-#define BZI_ARENA_TEXT 256u           /* bytes of a short text, at most */
-#define BZI_ARENA_ROOM 32768u         /* bytes of a block for texts, at most */
+#define BZI_ARENA_TEXT 16384u         /* bytes of a short text, at most */
+#define BZI_ARENA_ROOM 2097136u       /* bytes of a block for texts, at most: a large page, with the block's own 16 */
 
 static void *bzi_arena_add(bzi_arena *arena, uint64_t bytes)
 {
@@ -8419,6 +8419,12 @@ typedef struct bzi_class {
     bzi_arena   arena;                /* of the thread that lists it, meanwhile */
 } bzi_class;
 
+/* A small file that was read. data is NULL before that, and is stored last. */
+typedef struct bzi_folder_file {
+    uint64_t                size;
+    const uint8_t *_Atomic  data;
+} bzi_folder_file;
+
 typedef struct bzi_folder {
     const char *root;                 /* its path, absolute where the working folder is known */
     uint64_t    root_id[2];           /* its identity, which ends circles of links */
@@ -8426,8 +8432,7 @@ typedef struct bzi_folder {
     uint64_t    class_room;           /* elements of classes */
     bzi_class   all;
     bzi_field   fields[3];            /* image, target or not, name */
-    /* small files that were read, by the number of the sample: the size, then the bytes; NULL: none was read yet */
-    uint64_t *_Atomic *_Atomic held;
+    bzi_folder_file *_Atomic held;    /* by the number of the sample; NULL: none was held yet */
     atomic_int  busy;                 /* 1: a thread holds a file in the arena, where no other may add to it */
     uint64_t    left;                 /* bytes that may still be held */
     bzi_arena  *arena;                /* the container's */
@@ -8630,12 +8635,12 @@ static const char *bzi_folder_name(const bzi_folder *folder, uint64_t index)
 static bzna_status bzi_folder_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     const bzi_folder *folder = c->own;
-    const uint64_t *held = folder->held && !extent->naming ? folder->held[index] : NULL;
+    const bzi_folder_file *file = folder->held + index;
     (void)err;
 
-    extent->size = held ? *held : BZI_TO_END;
-    extent->data = held ? (const uint8_t *)(held + 1) : NULL;
-    extent->file = held ? 0 : index + 1;
+    extent->data = folder->held && !extent->naming ? file->data : NULL;
+    extent->size = extent->data ? file->size : BZI_TO_END;
+    extent->file = extent->data ? 0 : index + 1;
     return BZNA_OK;
 }
 
@@ -8664,20 +8669,19 @@ static bzna_status bzi_folder_field(const bzi_container *c, const bzi_sample *sa
 static void bzi_folder_hold(const bzi_container *c, const bzi_sample *sample)
 {
     bzi_folder *folder = c->own;
-    uint64_t size = sample->extent.size, *held = NULL;
+    const uint64_t size = sample->extent.size;
 
-    if (size > BZI_HOLD_SAMPLE_BYTES || (folder->held && folder->held[sample->index]) ||
+    if (size > BZI_HOLD_SAMPLE_BYTES || (folder->held && folder->held[sample->index].data) ||
         atomic_exchange(&folder->busy, 1))
         return;
     if (!folder->held)
         BZI_ARENA_ZERO(folder->arena, folder->held, c->count);
-    if (folder->held && size <= folder->left)
-        held = bzi_arena_alloc(folder->arena, 1, sizeof *held + size);
-    if (held) {
-        *held = size;
-        bzi_copy(held + 1, sample->bytes, size);
+    if (folder->held && size <= folder->left) {
+        bzi_folder_file *file = &folder->held[sample->index];
+
         folder->left -= size;
-        folder->held[sample->index] = held;
+        file->size = size;
+        file->data = bzi_arena_copy(folder->arena, sample->bytes, size, 1);
     }
     folder->busy = 0;
 }

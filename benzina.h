@@ -2783,7 +2783,8 @@ enum {
     BZNA_LAST_DROP    = 1,
     /* it is filled from the start of the epoch's order; bzna_batch_info.count says how many of its
      * samples are real. What ends a run does so in the others, too. With bzna_loader_set_batches,
-     * each short batch is filled with the samples that follow it in the list, then from the start */
+     * each short batch is filled with the samples that follow it in the list, then from the
+     * start */
     BZNA_LAST_PAD     = 2,
     /* it is filled with order.pad_value and order.pad_target; bzna_batch_info.count says how many
      * of its samples are real. The slots after them have the index UINT64_MAX and no fields */

@@ -58,7 +58,7 @@ function print_declaration()
 function print_prototype()
 {
     sub(/[ \n]*{.*/, ";", text)
-    sub(/static /, "", text)
+    sub(/static (inline )?/, "", text)
     print text
     text = head = ""
 }
@@ -90,7 +90,7 @@ function header(line, code)
 function source(line, code)
 {
     if (line ~ /^([A-Z_]+ )?static / && code ~ /^([A-Z_]+ )?static /)
-        sub(/static /, "", line)
+        sub(/static (inline )?/, "", line)
     if (line ~ /^BZI_KERNEL_FN / && match(line, /bzi_[a-z0-9_]*\(/) && substr(line, RSTART, RLENGTH - 1) in called)
         sub(/BZI_KERNEL_FN/, "extern inline __attribute__((always_inline))", line)
     print line
@@ -100,7 +100,7 @@ function take(line,    code)
 {
     code = code_of(line)
     if (line ~ /^# *define BZI_KERNEL_CPU /)
-        sub(/static /, "", line)
+        sub(/static (inline )?/, "", line)
     if (want == "c") {
         source(line, code)
     } else {

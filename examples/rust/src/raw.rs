@@ -966,7 +966,7 @@ structs! {
         /// AUTO: a GPU if there is one that this build can use, else the CPU. The GPU is the device that is current on
         /// the thread that needs it first, or device 0. CUDA: that device, or the call fails. CPU: no GPU is looked for
         device: bzna_device,
-        /// Host memory; default: the C library's
+        /// Host memory; default: the C library's, and large pages for blocks of 2 MiB or more
         allocator: bzna_allocator,
         /// Receives messages; NULL: they are dropped
         log: bzna_log_fn,
