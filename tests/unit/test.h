@@ -46,13 +46,15 @@
 #endif
 /* How often what is drawn or repeated is tried: all with make test-all, few with make test and under a sanitizer. */
 #define ROUNDS(all, few) (SANITIZED || !test_all() ? (few) : (all))
-/* A limit that a sanitizer makes longer. */
-#define SLOWED(plain, sanitized) (SANITIZED ? (sanitized) : (plain))
+/* A limit that a sanitizer, or QEMU, makes longer. */
+#define SLOWED(plain, slow) (SANITIZED || EMULATED ? (slow) : (plain))
 /* What takes longer has hung, however busy the machine is. How fast something is, a benchmark says; how much work it
  * does, clock() says, or a counter. */
 #ifdef TEST_EMULATED
+#define EMULATED 1
 #define HANG_NS 1000000000000u
 #else
+#define EMULATED 0
 #define HANG_NS 100000000000u
 #endif
 #define COUNT(array) (sizeof (array) / sizeof *(array))

@@ -2464,7 +2464,7 @@ TEST(what_limits_is_the_source_the_decoder_or_the_consumer)
         static const uint32_t expected[] = { BZNA_STAGE_READ, BZNA_STAGE_DECODE, BZNA_STAGE_DELIVER };
         c.decode.threads = way == 1 ? 1 : 2;
         c.order.epochs = BZNA_EPOCHS_ENDLESS;
-        m.delay_us = way == 0 ? (SANITIZED ? 60000 : 25000) : 0;
+        m.delay_us = way == 0 ? (EMULATED ? 250000 : SANITIZED ? 60000 : 25000) : 0;
         loader = open_loader(dataset, &c);
         for (int i = 0; i < 8 && (batch = next_batch(loader)) != NULL; i++) {
             sleep_us(way == 2 ? (SANITIZED ? 600000 : 300000) : 0);
