@@ -809,10 +809,10 @@
  *
  * PICTURES are distinguished by their content.
  *     - Alpha is dropped, as by PIL's convert("RGB").
- *     - Pictures are rotated and mirrored as their EXIF data say, or XMP if EXIF data say nothing.
- *       Transforms see the size of the picture after that. torchvision's ImageFolder does not
- *       rotate or mirror pictures: set dataset_config.orientation to IGNORE to get the same
- *       pictures.
+ *     - Pictures are rotated and mirrored as their EXIF data say. If a JPEG or WebP has none that
+ *       say so, its XMP counts. Transforms see the size of the picture after that. torchvision's
+ *       ImageFolder does not rotate or mirror pictures: set dataset_config.orientation to IGNORE to
+ *       get the same pictures.
  *     - ICC profiles are not applied, and all colors are treated as sRGB. `bzna verify` counts
  *       pictures with other profiles, and `bzna pack --icc convert` converts them.
  *

@@ -105,7 +105,7 @@ static bzna_status gif_rewrite(formats_bytes *r, still *s, bzna_error *err)
         return still_fail(err, "there is no palette");
     if (own) {                        /* the screen's background may be none of its colors */
         if (!colors || (background < own && memcmp(palette + 3 * background, around, 3)))
-            background = 255;
+            background = own < 256 ? 255 : 0;               /* 0: as Pillow */
         if (background >= own)
             memcpy(palette + 3 * background, around, 3);
     }

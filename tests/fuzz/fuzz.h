@@ -67,7 +67,7 @@ static void ledger_release(void *user, void *ptr, size_t size)
 
 #ifdef BENZINA_TEST_HEIF_H
 /* The codecs of examples/formats that the program has: that of HEIF is the first. */
-enum { FUZZ_CODECS = 6 };
+enum { FUZZ_CODECS = 7 };
 
 static uint32_t fuzz_codecs(bzna_codec codecs[FUZZ_CODECS])
 {
@@ -78,7 +78,8 @@ static uint32_t fuzz_codecs(bzna_codec codecs[FUZZ_CODECS])
     bzna_formats_pnm(&codecs[3]);
     bzna_formats_tiff(&codecs[4]);
     bzna_formats_jpeg2000(&codecs[5]);
-    return 6;
+    bzna_formats_jxl(&codecs[6]);
+    return 7;
 #else
     return 1;
 #endif

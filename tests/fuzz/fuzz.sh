@@ -14,7 +14,7 @@ export LSAN_OPTIONS="suppressions=$PWD/tests/make/lsan.supp:print_suppressions=0
 PARSE="archive heif avif jpeg stills tar tar_index recordio recordio_index lists records patterns pairs codecs state"
 WRITE="writer"
 DECODE="decode_archive decode_heif decode_jpeg decode_stills loader loader_gpu"
-FORMATS="decode_tiff decode_jpeg2000 decode_gif_bmp_pnm"
+FORMATS="decode_tiff decode_jpeg2000 decode_gif_bmp_pnm decode_jxl"
 TOOL="tool_arguments tool_lists tool_targets tool_journal tool_index tool_json"
 NO_DECODERS="-DBENZINA_STATIC -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG -DBENZINA_NO_CUDA"
 # those of the arguments that TARGETS names
@@ -42,7 +42,7 @@ build() {
     # shellcheck disable=SC2086
     [ -z "$FORMATS" ] || program formats -DBENZINA_NO_CUDA -DFUZZ_FORMATS $FORMATS_FLAGS \
         tests/fuzz/main.c examples/formats/stills.c examples/formats/tiff.c examples/formats/jpeg2000.c \
-        $FORMATS_LIBS $LIBS || return 1
+        examples/formats/jxl.c $FORMATS_LIBS $LIBS || return 1
     # shellcheck disable=SC2086
     [ -z "$TOOL" ] || program tool $TOOL_FLAGS tests/fuzz/tool.c $TOOL_SOURCES "$BUILD/libbenzina.a" $TOOL_LIBS $LIBS
 }

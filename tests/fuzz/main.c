@@ -55,6 +55,7 @@ static const fuzz_target targets[] = {
     { "decode_tiff", run_formats, NULL, NULL, NULL },
     { "decode_jpeg2000", run_formats, mutate_file, NULL, NULL },
     { "decode_gif_bmp_pnm", run_formats, NULL, NULL, NULL },
+    { "decode_jxl", run_formats, mutate_file, NULL, NULL },
 #  endif
     { "loader", run_loader, mutate_loader, seeds_loader, NULL },
 #  ifndef BENZINA_NO_CUDA

@@ -14,6 +14,7 @@ seeds() { # target, program, folder
         from="$d/pictures/*.png $d/pictures/*.webp $d/seeds/*.png $d/seeds/*.webp" ;;
     decode_tiff) from="$d/pictures/*.tif $d/seeds/*.tif" ;;
     decode_jpeg2000) from="$d/pictures/*.j?[2k] $d/seeds/*.j?[2k]" ;;
+    decode_jxl) from="$d/seeds/*.jxl" ;;
     decode_gif_bmp_pnm) from="$d/pictures/*.gif $d/pictures/*.bmp $d/seeds/*.p?m $d/seeds/*.bmp $d/seeds/*.gif" ;;
     tar) from="$d/seeds/*.tar" ;;
     recordio) from="$d/seeds/*.rec" ;;

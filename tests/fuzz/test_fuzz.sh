@@ -18,7 +18,7 @@ JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config
 # shellcheck disable=SC2086
 $cc -std=c11 "$optimized" -I. -DBENZINA_NO_CUDA ${SANITIZE:-} $(pkg-config --cflags libavcodec \
     libavutil) $JPEG_CFLAGS -o "$BUILD/tests/fuzz" -DFUZZ_FORMATS $(make --no-print-directory -s print-FORMATS_CFLAGS) \
-    tests/fuzz/main.c examples/formats/stills.c examples/formats/tiff.c examples/formats/jpeg2000.c \
+    tests/fuzz/main.c examples/formats/stills.c examples/formats/tiff.c examples/formats/jpeg2000.c examples/formats/jxl.c \
     $(make --no-print-directory -s print-FORMATS_LIBS) \
     $(pkg-config --libs libavcodec libavutil) $JPEG_LIBS -lm -lpthread ||
     { echo "FAIL the program of all targets does not build"; echo "tests/fuzz/test_fuzz.sh: 0 passed, 1 failed, 0 skipped"; exit 1; }
@@ -52,6 +52,7 @@ for file in tests/data/seeds/* $heif/grid.heic $heif/grid.avif $heif/identity.he
     *.hei? | *.heics | *.avif) with=decode_heif; parsed=heif ;;
     *.tif) with=decode_tiff; parsed= ;;
     *.jp2 | *.j2k) with=decode_jpeg2000; parsed= ;;
+    *.jxl) with=decode_jxl; parsed= ;;
     *.gif | *.bmp | *.p?m) with=decode_gif_bmp_pnm; parsed= ;;
     $pictures/* | *.p?? | *.webp) with=decode_stills; parsed=stills ;;
     *) with=decode_archive; parsed=archive ;;

@@ -31,6 +31,9 @@ mkdir -p "$root/usr/lib64"
 cp -an "$folder/tree/usr/lib/x86_64-linux-gnu" "$root/usr/lib/"
 cp -an "$folder/tree/usr/lib64/." "$root/usr/lib64/"
 ln -sfn gcc "$root/usr/lib/gcc-cross"
+mkdir -p "$root/usr/aarch64-linux-gnu/include" "$root/usr/include/c++/14"
+ln -sfn ../../include/c++ "$root/usr/aarch64-linux-gnu/include/c++"
+ln -sfn ../../aarch64-linux-gnu/c++/14 "$root/usr/include/c++/14/aarch64-linux-gnu"
 mkdir -p "$root/opt" && cp -an "$folder/tree/usr/lib/llvm-19" "$root/opt/"
 
 instead() { # program of amd64, what it stands for in the root

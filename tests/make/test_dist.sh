@@ -367,7 +367,8 @@ elif make --no-print-directory -s print-FORMATS_CFLAGS | grep -q _NO_; then
     skip "codecs alone decode" "not all libraries are here [libavcodec-dev libtiff-dev libopenjp2-7-dev libjxl-dev]"
 else
     for one in heif:heif:heif/alpha.avif gif:stills:pictures/gif_87.gif bmp:stills:pictures/bmp_1.bmp \
-        pnm:stills:seeds/plain.ppm tiff:tiff:pictures/tiff_lzw.tif jpeg2000:jpeg2000:pictures/jpeg2000.jp2; do
+        pnm:stills:seeds/plain.ppm tiff:tiff:pictures/tiff_lzw.tif jpeg2000:jpeg2000:pictures/jpeg2000.jp2 \
+        jxl:jxl:seeds/lossy.jxl; do
         file=${one#*:}
         check "the_codec_of_${one%%:*}_alone_decodes" decodes_alone "${one%%:*}" "${file%%:*}" "tests/data/${file#*:}"
     done

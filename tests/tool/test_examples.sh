@@ -544,7 +544,7 @@ start_liar() { # which serves until its standard input ends
     mkfifo "$T/liar.in" || return 1
     python3 tests/fake/lying_server.py "$T" <"$T/liar.in" >"$T/liar.port" 2>"$T/liar.err" & liars=$!
     exec 9>"$T/liar.in"
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    for _ in $(seq 100); do
         liar=$(cat "$T/liar.port")
         if [ -n "$liar" ]; then return 0; fi
         sleep 0.2
