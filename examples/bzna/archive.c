@@ -425,10 +425,43 @@ bzna_status archive_read_picture(const archive *a, uint64_t index, const char *t
 archive_codec_text archive_codec(const bzna_image_info *info)
 {
     archive_codec_text result;
+    uint64_t count;
+    const bzna_codec *codecs = bzna_formats_codecs(&count);
+    uint32_t own = info->codec - BZNA_CODEC_OWN;
     snprintf(result.text, sizeof result.text, "%s", info->fourcc                     ? tool_fourcc(info->fourcc).text
                                                     : info->codec == BZNA_CODEC_RAW ? "raw" : "unknown");
     for (char *end = result.text + strlen(result.text); end > result.text && end[-1] == ' '; end--) end[-1] = 0;
+    /* "JPEG 2000" and "JPEG XL" begin as "JPEG" does: they are called by their extensions */
+    if (own < count && !strcmp(result.text, "jpeg"))
+        snprintf(result.text, sizeof result.text, "%.*s", (int)strcspn(codecs[own].extensions, " "),
+                 codecs[own].extensions);
     return result;
+}
+
+int archive_is_heif(const bzna_image_info *info) { return !strcmp(archive_codec(info).text, "heif"); }
+
+int archive_is_file(uint32_t codec)
+{
+    return codec == BZNA_CODEC_JPEG || codec == BZNA_CODEC_STILL || codec >= BZNA_CODEC_OWN;
+}
+
+bzna_status archive_read_file(const archive *a, uint64_t index, const char *track, tool_buffer *buffer,
+                              bzna_image *image, bzna_error *err)
+{
+    bzna_image_info info;
+    bzna_field_info field = { .struct_size = sizeof field, .kind = BZNA_FIELD_IMAGE };
+    archive_value file;
+    bzna_status status = bzna_dataset_image_info(a->dataset, index, track, &info, sizeof info, err);
+    if (status < 0) return status;
+    if (!archive_is_heif(&info)) return archive_read_picture(a, index, track, buffer, image, err);
+
+    snprintf(field.name, sizeof field.name, "%s", track);
+    if ((status = archive_value_read(a, index, &field, buffer, &file, err)) < 0) return status;
+    bzna_image_init(image, sizeof *image);
+    image->codec = bzna_formats_recognize(file.data, file.size);
+    image->data = file.data;
+    image->data_size = file.size;
+    return BZNA_OK;
 }
 
 /* The next start code (00) 00 00 01 at or after data + from, or size. */

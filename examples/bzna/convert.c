@@ -1,7 +1,8 @@
 /* convert.c - bzna convert: any data set as a folder, tar shards or RecordIO files
  *
- * JPEG, PNG and other files stay as they are; frames of video and of HEIF, and records, become JPEG. Targets, names and
- * fields are kept as far as the container can hold them; what it cannot is said of the first sample, and counted:
+ * JPEG, PNG, TIFF and other files stay as they are; frames of video and of HEIF, and records, become JPEG. Targets,
+ * names and fields are kept as far as the container can hold them; what it cannot is said of the first sample, and
+ * counted:
  *
  *     folder    CLASS/NAME, where samples have targets, with the names of classes if there are any. Where that folder
  *               by itself would give other targets or another order, FOLDER.lst has them
@@ -93,17 +94,23 @@ static void notes_print(conversion *c)
 
 /* ---- one sample ---- */
 
+/* Whether a picture's file is written as it is. */
+static int is_copied(const bzna_image_info *info) { return archive_is_file(info->codec) && !archive_is_heif(info); }
+
 /* As it is, or as a JPEG of what is no file. Returns NULL or the reason. */
 static char *picture_bytes(conversion *c, uint64_t index, AVPacket *bytes)
 {
     bzna_error err = tool_empty_error();
     bzna_sample_ref sample = { .struct_size = sizeof sample };
     bzna_image image;
+    bzna_image_info info;
     const bzna_dataset *d = c->archive.dataset;
+    const char *track;
     if (bzna_dataset_sample(d, index, &sample, sizeof sample, &err) < 0 ||
-        archive_read_picture(&c->archive, index, archive_default_track(&sample), &c->sample, &image, &err) < 0)
+        bzna_dataset_image_info(d, index, track = archive_default_track(&sample), &info, sizeof info, &err) < 0 ||
+        archive_read_picture(&c->archive, index, track, &c->sample, &image, &err) < 0)
         return tool_format("%s", err.message);
-    if (image.codec == BZNA_CODEC_JPEG || image.codec == BZNA_CODEC_STILL) {
+    if (is_copied(&info)) {
         if (image.data_size > INT32_MAX / 2 || av_new_packet(bytes, (int)image.data_size) < 0)
             return tool_format("out of memory");
         memcpy(bytes->data, image.data, (size_t)image.data_size);
@@ -121,23 +128,30 @@ static char *picture_bytes(conversion *c, uint64_t index, AVPacket *bytes)
 
 /* ---- the names under which samples are written ---- */
 
+/* The extensions of a picture's kind, "jpg|jpeg", of which the first is its own; those of PNG and WebP are their names.
+ */
+static void extensions_find(const bzna_image_info *info, char *extensions, size_t size)
+{
+    uint64_t count;
+    const bzna_codec *codecs = bzna_formats_codecs(&count);
+    uint32_t own = info->codec - BZNA_CODEC_OWN;
+    snprintf(extensions, size, "%s", !is_copied(info) || info->codec == BZNA_CODEC_JPEG ? "jpg jpeg" :
+                                     own < count ? codecs[own].extensions : archive_codec(info).text);
+    for (char *at = extensions; (at = strchr(at, ' ')) != NULL;) *at = '|';
+}
+
 /* The extension that a name ends with, where it is one of the picture's kind; else the kind's own. A tar's are lower
  * case. */
 static const char *extension_of(const conversion *c, uint64_t index, const char *name)
 {
-    static const struct { const char *kind, *extensions; } kinds[] = {
-        { "tiff", "tiff|tif" }, { "pnm", "ppm|pgm|pbm|pnm" }, { "jp2", "jp2|j2k" }, { "png", "png" }, { "gif", "gif" },
-        { "webp", "webp" }, { "bmp", "bmp" },
-    };
     bzna_sample_ref sample = { .struct_size = sizeof sample };
     bzna_image_info info = { .codec = BZNA_CODEC_JPEG };
-    const char *dot = name ? strrchr(name, '.') : NULL, *extensions = "jpg|jpeg";
+    const char *dot = name ? strrchr(name, '.') : NULL;
+    char extensions[64];
     static char lower[16];
     bzna_dataset_sample(c->archive.dataset, index, &sample, sizeof sample, NULL);
     bzna_dataset_image_info(c->archive.dataset, index, archive_default_track(&sample), &info, sizeof info, NULL);
-    archive_codec_text codec = archive_codec(&info);
-    for (size_t i = 0; i < LENGTH(kinds) && info.codec == BZNA_CODEC_STILL; i++)
-        if (!strcmp(kinds[i].kind, codec.text)) extensions = kinds[i].extensions;
+    extensions_find(&info, extensions, sizeof extensions);
     snprintf(lower, sizeof lower, "%s", dot && !strchr(dot, '/') ? dot + 1 : "");
     for (char *at = lower; *at; at++) *at = (char)tolower((unsigned char)*at);
     if (tool_is_choice(extensions, lower)) return c->kind == TO_TAR ? lower : dot + 1;

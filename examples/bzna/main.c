@@ -397,8 +397,8 @@ static const tool_command commands[] = {
       "OUT-00000-of-00004.bzna and so on.", 1, split_options, tool_run_split },
     { "convert", "DATA -o OUT", "write a data set as a folder, tar, RecordIO file or archive",
       "OUT is a folder (OUT/), OUT.tar (as WebDataset writes it), OUT.rec (MXNet's, with OUT.idx) or OUT.bzna.\n"
-      "JPEG, PNG and other files stay as they are. Records, and frames of video, become JPEG; in OUT.bzna frames\n"
-      "stay frames.\n\n"
+      "JPEG, PNG, TIFF and other files stay as they are. Records, HEIF, and frames of video, become JPEG; in\n"
+      "OUT.bzna frames stay frames.\n\n"
       "Targets, names and fields are kept as far as OUT can hold them. The command says what is lost of the first\n"
       "sample, and counts the others. A folder has a folder for each class, and OUT.lst if its own targets or\n"
       "order would differ. OUT.rec has names and labels in OUT.lst, which is read with it.",

@@ -118,7 +118,7 @@ char *pack_still_refuse(const AVPacket *file, int *orientation)
     return NULL;
 }
 
-/* Reads a sample's picture, as it is coded, into buffer. */
+/* Reads a sample's picture, as it is coded, into buffer; of a HEIF file all of it. */
 static char *image_read(const pack_file *from, tool_buffer *buffer, bzna_image *image)
 {
     bzna_error err = tool_empty_error();
@@ -126,7 +126,7 @@ static char *image_read(const pack_file *from, tool_buffer *buffer, bzna_image *
     bzna_status status = bzna_dataset_sample(from->archive->dataset, from->index, &sample, sizeof sample, &err);
     const char *track = from->track ? from->track : archive_default_track(&sample);
     *image = (bzna_image){ .struct_size = sizeof *image };
-    if (status == BZNA_OK) status = archive_read_picture(from->archive, from->index, track, buffer, image, &err);
+    if (status == BZNA_OK) status = archive_read_file(from->archive, from->index, track, buffer, image, &err);
     return status < 0 ? pack_library_reason(&err) : NULL;
 }
 
@@ -210,7 +210,7 @@ char *pack_sample_read(const pack_file *from, AVPacket *file, AVFrame *frame, in
     char *reason = image_read(from, &buffer, &image);
     if (reason)
         reason = heif_field_read(from, file, reason);
-    else if (image.codec == BZNA_CODEC_JPEG || image.codec == BZNA_CODEC_STILL)
+    else if (archive_is_file(image.codec))
         reason = packet_fill(file, image.data, image.data_size);
     else
         reason = picture_decode(&image, frame, orientation, &status);

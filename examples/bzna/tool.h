@@ -353,10 +353,21 @@ int archive_find_sample(const archive *a, const char *argument, uint64_t *index)
 bzna_status archive_read_picture(const archive *a, uint64_t index, const char *track, tool_buffer *buffer,
                                  bzna_image *image, bzna_error *err);
 
+/* The same; but of a HEIF or AVIF file, *image is all of the file, which a decoder takes, too. */
+bzna_status archive_read_file(const archive *a, uint64_t index, const char *track, tool_buffer *buffer,
+                              bzna_image *image, bzna_error *err);
+
 /* What a picture is coded as: the sample entry of an mp4 ("hvc1"), else "jpeg", "png", ... */
 typedef struct archive_codec_text { char text[8]; } archive_codec_text;
 
 archive_codec_text archive_codec(const bzna_image_info *info);
+
+/* Whether a picture is one of a HEIF or AVIF file, which may hold more than it: alpha, a color profile. */
+int archive_is_heif(const bzna_image_info *info);
+
+/* Whether pictures of a codec are files: JPEG, PNG, WebP, and those of examples/formats. Others are frames of archives,
+ * videos and HEIF files, and records. */
+int archive_is_file(uint32_t codec);
 
 /* Drops SEI, which is no part of a picture, from an Annex B stream of H.265 or H.264. Returns the size that is left. */
 size_t archive_drop_sei(uint8_t *data, size_t size, uint32_t codec);

@@ -59,19 +59,14 @@ static bzna_status decode_check(const archive *a, verifier *v, uint64_t index, c
 /* Counts a picture whose file has a color profile that loaders do not apply. */
 static void profile_check(verifier *v, const bzna_image *image)
 {
-    int is_file = image->codec == BZNA_CODEC_JPEG || image->codec == BZNA_CODEC_STILL;
-    /* Of a HEIF file, the buffer has all, the image its picture. */
-    size_t size = is_file || !pack_is_heif(v->buffer.data, v->buffer.size)
-                ? profile_read(image->data, (size_t)image->data_size, &v->profile)
-                : profile_read(v->buffer.data, v->buffer.size, &v->profile);
+    size_t size = profile_read(image->data, (size_t)image->data_size, &v->profile);
     v->profiles += size && !profile_is_srgb(v->profile.data, size);
 }
 
 /* Whether a picture is a file that may have a profile: others are frames of an archive or a video. */
-static int may_have_profile(const archive *a, const bzna_image_info *info)
+static int may_have_profile(const bzna_image_info *info)
 {
-    return info->codec == BZNA_CODEC_JPEG || info->codec == BZNA_CODEC_STILL || info->codec >= BZNA_CODEC_OWN ||
-           a->is_picture || !strcmp(a->container, "folder");
+    return archive_is_file(info->codec) || archive_is_heif(info);
 }
 
 /* One picture of a sample: its boxes; with a decoder, that it decodes. previous: the last one that was decoded. */
@@ -86,11 +81,11 @@ static bzna_status picture_check(const archive *a, verifier *v, uint64_t index, 
         return err->status = BZNA_E_DECODE;
     }
     /* A small picture is its own thumbnail: the same bytes need not be decoded twice. */
-    if (status < 0 || (!v->decoder && !may_have_profile(a, &info)) ||
+    if (status < 0 || (!v->decoder && !may_have_profile(&info)) ||
         (previous->data_size && same_bytes(&info, previous))) return status;
     *previous = info;
-    if ((status = archive_read_picture(a, index, track, &v->buffer, &image, err)) < 0) return status;
-    if (may_have_profile(a, &info)) profile_check(v, &image);
+    if ((status = archive_read_file(a, index, track, &v->buffer, &image, err)) < 0) return status;
+    if (may_have_profile(&info)) profile_check(v, &image);
     if (!v->decoder) return status;
     return decode_check(a, v, index, &image, err);
 }

@@ -1357,6 +1357,20 @@ class Encoding(unittest.TestCase):
         self.assertEqual(coded(made[-1]), coded(rewritten(benzina.Dataset(ARCHIVE))[2]))      # kept as it was
         self.assertTrue(made[-1].image_info("thumb").data_offset != made[-1].image_info().data_offset)
 
+    def test_a_samples_file_is_encoded_as_the_file_itself(self):
+        names = ["gif_animated_clear.gif", "jpeg2000.jp2", "png_palette_clear.png", "tiff_lzw.tif"]
+        files = os.path.join(self.folder, "files")
+        os.mkdir(files)
+        for name in names:
+            shutil.copy(os.path.join("tests/data/pictures", name), files)
+        data = benzina.Dataset(files)
+        with benzina.Writer(self.path, background="white", **self.fast) as writer:
+            writer.add_all({"image": sample} for sample in data)
+            writer.add_all({"image": os.path.join(files, name)} for name in names)
+        made = benzina.Dataset(self.path)
+        for i, name in enumerate(names):
+            self.assertEqual(made.field(i, "image"), made.field(len(names) + i, "image"), name)
+
     def test_it_is_encoded_as_the_tool_packs_it(self):
         with benzina.Writer(self.path, **self.fast) as writer:
             for name in ("jpeg_exif_6.jpg", "jpeg_411.jpg"):

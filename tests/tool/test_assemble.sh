@@ -340,6 +340,65 @@ convert_tests() {
     refused 2 "--shard-size and --shuffle" "shards of an archive" "$bzna" convert "$t/p.tar" -o "$t/x.bzna" --shuffle
 }
 
+# A 16-bit gray TIFF of 2x1 pixels, without compression.
+deep_tiff() {
+    printf 'II*\000\010\000\000\000\010\000'
+    for tag in '\000\001:\002' '\001\001:\001' '\002\001:\020' '\003\001:\001' '\006\001:\001' '\021\001:\156' \
+        '\026\001:\001' '\027\001:\004'; do
+        printf "${tag%:*}\\003\\000\\001\\000\\000\\000${tag#*:}\\000\\000\\000"
+    done
+    printf '\000\000\000\000\064\022\274\232'
+}
+
+# files_of FOLDER: the checksums and names of its pictures
+files_of() { (cd "$1" && find . -type f ! -name '*.cls' ! -name '*.name' -exec cksum {} + | sort -k 3); }
+
+# Files of every kind are copied, and keep the extensions that their names have.
+kinds_tests() {
+    if ! command -v tar >/dev/null 2>&1; then skip "files of every kind as a tar" "there is no tar [tar]"; return; fi
+    mkdir -p "$t/kinds/a" "$t/made/a"
+    deep_tiff >"$t/made/a/g16.tif"
+    deep_tiff >"$t/made/a/upper.TIFF"
+    printf 'P3 2 2 255\n1 2 3 4 5 6 7 8 9 10 11 12\n' >"$t/made/a/plain.ppm"
+    printf 'P5 2 2 255\nabcd' >"$t/made/a/gray.pgm"
+    for kind in bmp_1.bmp gif_animated_clear.gif jpeg2000.jp2 jpeg2000_gray.j2k jpeg_411.jpg png_palette_2.png tiff_lzw.tif \
+        webp_lossy.webp; do cp "$data/pictures/$kind" "$t/made/a"; done
+    if command -v cjxl >/dev/null 2>&1; then
+        expect 0 "a JPEG XL is made" cjxl -d 0 $data/pictures/png_palette_2.png "$t/made/a/xl.jxl"
+    fi
+    for file in "$t"/made/a/*; do                                    # a build may lack libtiff, OpenJPEG or libjxl
+        run "$bzna" verify --decode "$file"
+        if grep -q "which this build does not have" "$t/out" "$t/err"; then
+            skip "convert of ${file##*/}" "bzna was built without its library"
+        else cp "$file" "$t/kinds/a"; fi
+    done
+    kinds=$(files_of "$t/kinds")
+    for to in tar rec dir/; do expect 0 "files of every kind as $to" "$bzna" convert "$t/kinds" -o "$t/kinds.$to"; done
+    same "a folder's files are what they were" "$(files_of "$t/kinds.dir")" "$kinds"
+    mkdir "$t/kinds.members"
+    (cd "$t/kinds.members" && tar -xf ../kinds.tar)
+    same "a tar's are" "$(files_of "$t/kinds.members")" "$(echo "$kinds" | sed 's/upper.TIFF/upper.tiff/')"
+    expect 0 "the tar as a folder" "$bzna" convert "$t/kinds.tar" -o "$t/kinds.dir2/"
+    same "has them" "$(files_of "$t/kinds.dir2")" "$kinds"
+    expect 0 "the .rec as a folder" "$bzna" convert "$t/kinds.rec" -o "$t/kinds.dir3/"
+    same "has them, too" "$(files_of "$t/kinds.dir3")" "$kinds"
+    rm "$t/kinds.lst"
+    expect 0 "the .rec without names as a folder" "$bzna" convert "$t/kinds.rec" -o "$t/kinds.dir4/"
+    same "has the same bytes, with extensions of their kinds" \
+        "$(files_of "$t/kinds.dir4" | sed 's/ [^ ]*\./ /' | sort)" \
+        "$(echo "$kinds" | sed 's/ [^ ]*\./ /; s/TIFF/tif/; s/j2k/jp2/; s/pgm/ppm/' | sort)"
+    if [ -e "$t/kinds/a/jpeg2000.jp2" ]; then
+        run "$bzna" list --json "$t/kinds/a/jpeg2000.jp2"
+        same "JPEG 2000 is not called JPEG" "$(field_all codec)" "jp2 "
+    fi
+
+    mkdir -p "$t/heif/a"
+    cp $data/heif/still.heic $data/heif/grid.heic "$t/heif/a"
+    expect 0 "HEIF as a folder" "$bzna" convert "$t/heif" -o "$t/heif.dir/"
+    same "becomes JPEG, as the help says" "$(cd "$t/heif.dir" && echo */*)" "a/grid.jpg a/still.jpg"
+    same "which it is" "$(head -c 3 "$t/heif.dir/a/grid.jpg" | od -An -tx1 | tr -d ' ')" ffd8ff
+}
+
 # Archive, tar, folder and .rec from each and to each: names, targets, pictures' bytes and fields are those, and what a
 # container cannot hold is said, and counted.
 matrix_tests() {
@@ -430,5 +489,6 @@ diff_tests
 recover_tests
 extract_tests
 convert_tests
+kinds_tests
 matrix_tests
 finish

@@ -647,6 +647,44 @@ profile_tests() {
         "animations, pages, 16 bits and alpha are counted"
     expect 0 "the same with a background" "$bzna" pack "$t/lost" -o "$t/lost.bzna" "$@" --background white
     same "no alpha is dropped then" "$(grep -c transparent "$t/out")" 0
+
+    # TIFF is a codec of examples/formats, PNG one of the library: from a tar, both have their profiles.
+    if ! command -v tar >/dev/null 2>&1; then skip "profiles in a tar" "there is no tar [tar]"; return; fi
+    mkdir "$t/tiffs" "$t/losing"
+    cp "$t/profiles/p3.tif" "$t/profiles/srgb.tif" "$t/profiles/adobe.png" "$t/tiffs"
+    cp "$t/lost/animated.gif" "$t/lost/pages.tif" "$t/lost/deep.png" "$t/lost/clear.png" "$t/losing"
+    same_from_all "profiles" "$t/tiffs"
+    same "two of three profiles are counted" "$(echo "$notes" | sed 's/,"animations.*//')" \
+        '"samples":3:[],"profiles_ignored":2,"profiles_converted":0'
+    run "$bzna" pack "$t/tiffs" -o "$t/same1.bzna" --icc convert --overwrite
+    if ! grep -q "built without Little CMS" "$t/err"; then
+        same_from_all "converted profiles" "$t/tiffs" --icc convert
+        same "two of three are converted" "$(echo "$notes" | sed 's/,"animations.*//')" \
+            '"samples":3:[],"profiles_ignored":0,"profiles_converted":2'
+    fi
+    same_from_all "what is lost" "$t/losing"
+    same "is counted" "${notes#*converted*,}" '"animations":1,"several_pages":1,"over_8_bits":1,"alpha_dropped":1}'
+    (cd $data/heif && tar -cf "$t/avif.tar" alpha.avif)
+    expect 0 "pack of AVIF with alpha from a tar" "$bzna" pack "$t/avif.tar" -o "$t/same1.bzna" --json --overwrite
+    says "$t/out" '"alpha_dropped":1}' "the alpha beside its picture is counted"
+}
+
+# same_from_all WHAT FOLDER OPTION...: its files give the same pictures and notes from a tar and from a .rec of them
+same_from_all() {
+    what=$1 folder=$2
+    shift 2
+    set -- --codec h264 --preset ultrafast --crf 1 --chroma 444 --frame exact --thumb none --overwrite "$@"
+    (cd "$folder" && tar -cf "$folder.tar" -- *)
+    expect 0 "$what: as a .rec" "$bzna" convert "$folder" -o "$folder.rec" --overwrite
+    expect 0 "$what: from a folder" "$bzna" pack "$folder" -o "$t/same1.bzna" "$@" --json
+    notes=$(sed -n 's/^{\("samples":[0-9]*\),.*"unreadable"/\1/p' "$t/out")
+    for from in tar rec; do
+        expect 0 "$what: from a $from" "$bzna" pack "$folder.$from" -o "$t/same2.bzna" "$@" --json
+        same "$what: a $from has the same notes" "$(sed -n 's/^{\("samples":[0-9]*\),.*"unreadable"/\1/p' "$t/out")" \
+            "$notes"
+        run "$bzna" diff "$t/same1.bzna" "$t/same2.bzna"
+        same "$what: and the same pictures" "$(grep picture "$t/out")" ""
+    done
 }
 
 background_tests() {
@@ -671,6 +709,13 @@ open(sys.argv[1], "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(
                 for (i = 1; i <= 9; i++) { d = $i - w[i]; if (d > 8 || d < -8) far = 1 }; print far ? $0 : "near" }')" \
                     near
     done
+    if ! command -v tar >/dev/null 2>&1; then skip "a background in a tar" "there is no tar [tar]"; return; fi
+    mkdir "$t/clear"
+    cp $data/pictures/gif_animated_clear.gif $data/pictures/webp_lossless_clear.webp "$t/clear"
+    same_from_all "transparency" "$t/clear"
+    same "is counted" "${notes#*converted*,}" '"animations":1,"several_pages":0,"over_8_bits":0,"alpha_dropped":2}'
+    same_from_all "transparency on white" "$t/clear" --background white
+    same "is not lost" "${notes#*converted*,}" '"animations":1,"several_pages":0,"over_8_bits":0,"alpha_dropped":0}'
 }
 
 target_tests() {

@@ -484,8 +484,7 @@ class Writer(_handles.Handled):
                 small, buffer_too = _thumbnail(image, picture, buffer)
                 kept += [buffer, buffer_too]
                 return picture, small
-            is_file = picture.codec in (_c.CODEC_JPEG, _c.CODEC_STILL)
-            image = image._dataset._field_value(image.index, "image") if is_file else image.image()
+            image = image._dataset._field_value(image.index, "image") if _is_file(picture.codec) else image.image()
         if isinstance(image, (str, os.PathLike)):
             return self._encoded(os.path.abspath(os.fsencode(image)), os.fsdecode(image), kept)
         if hasattr(image, "read") and not _is_pil(image):
@@ -561,6 +560,11 @@ class Writer(_handles.Handled):
                 self.finish()
         finally:
             self.close()
+
+
+def _is_file(codec):
+    """Whether pictures of a codec are files: JPEG, PNG, WebP, and those of examples/formats, such as TIFF."""
+    return codec in (_c.CODEC_JPEG, _c.CODEC_STILL) or codec >= _c.CODEC_OWN
 
 
 def _coded(what, image, codec, size, track=None):

@@ -21,6 +21,8 @@ pub enum Codec {
     Jpeg = raw::BZNA_CODEC_JPEG as isize,
     Still = raw::BZNA_CODEC_STILL as isize,
     Raw = raw::BZNA_CODEC_RAW as isize,
+    /// A file of a codec that the context was given: TIFF and others of examples/formats, or a program's own.
+    Own = raw::BZNA_CODEC_OWN as isize,
 }
 
 /// How Y'CbCr becomes R'G'B'.
@@ -129,6 +131,7 @@ impl Image {
             raw::BZNA_CODEC_JPEG => Codec::Jpeg,
             raw::BZNA_CODEC_STILL => Codec::Still,
             raw::BZNA_CODEC_RAW => Codec::Raw,
+            raw::BZNA_CODEC_OWN.. => Codec::Own,
             _ => Codec::Unknown,
         }
     }

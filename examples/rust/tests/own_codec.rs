@@ -107,6 +107,15 @@ fn plain(kind: u8, seed: u8) -> Vec<u8> {
 }
 
 #[test]
+fn a_file_of_a_codec_says_that_it_is_one() {
+    let ctx = Context::new(ContextConfig::default().cpu().codec(Plain::default())).unwrap();
+    let data = ctx.open_provider(Files(vec![plain(0, 1), ppm(1, false)]), DatasetOptions::default()).unwrap();
+    for i in 0..2 {
+        assert_eq!(data.image(i, None).unwrap().codec(), Codec::Own);
+    }
+}
+
+#[test]
 fn pixels_of_a_codec_are_those_of_ppm_files() {
     let decodes = Arc::new(AtomicU32::new(0));
     let ctx = Context::new(ContextConfig::default().cpu().codec(Plain { decodes: decodes.clone() })).unwrap();
