@@ -13916,9 +13916,6 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     return BZNA_OK;
 }
 
-/* The bytes of the PTX as text, with its NUL. */
-static uint64_t bzi_kernel_text_bytes(void) { return (uint64_t)bzi_le32(bzi_kernel_ptx) + 1; }
-
 /* Writes the PTX as text. Packed are its size with 32 bits, the lowest first, then bytes. Those below 128 stand for
  * themselves. Others begin a reference to bytes before:
  *   10llllbb bbbbbbbb             l + 3 bytes, from b + 1 bytes before
@@ -13957,7 +13954,7 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
         { 304, "~/.nv/ComputeCache, or CUDA_CACHE_PATH, must be writable; or set CUDA_CACHE_DISABLE=1" },
     };
     const bzi_memory *memory = &device->host->memory;
-    const uint64_t size = bzi_kernel_text_bytes();
+    const uint64_t size = (uint64_t)bzi_le32(bzi_kernel_ptx) + 1;      /* of the text, with its NUL */
     char *text = bzi_alloc(memory, size, 1, 16);
     size_t used;
     bzna_status status;
@@ -18126,7 +18123,7 @@ static void bzi_item_account(const bzi_item *item)
         stats->first_failed_index = item->index;
         bzi_string_copy(stats->first_failed_message, sizeof stats->first_failed_message, item->err->message);
     }
-    if (item->status != BZNA_OK && (status == BZNA_E_IO || status == BZNA_E_TRUNCATED || status == BZNA_E_CALLBACK))
+    if (status == BZNA_E_IO || status == BZNA_E_TRUNCATED || (item->status && status == BZNA_E_CALLBACK))
         stats->failed_read++;
     else if (status / 100 == -4)                            /* -4xx: pictures; -3xx: containers */
         stats->failed_decode++;
@@ -18151,13 +18148,12 @@ static int bzi_item_may_redo(const bzi_item *item) { return bzi_status_is_of_mac
 static int bzi_item_stops(const bzi_item *item)
 {
     const bzna_loader_errors *errors = &item->setup->config.errors;
-    const int of_container = item->status == BZNA_E_CALLBACK && item->container->ops->fetch;
+    const int of_container = item->status && item->container->ops->fetch;
 
-    if (bzi_status_is_of_machine(item->result))
-        return 1;
-    if (item->result == BZNA_E_CALLBACK && !of_container && errors->on_callback_error == BZNA_ON_CALLBACK_ERROR_STOP)
-        return 1;
-    return item->result != BZNA_OK && errors->on_error == BZNA_ON_ERROR_STOP;
+    return bzi_status_is_of_machine(item->result) ||
+           (item->result == BZNA_E_CALLBACK && !of_container &&
+            errors->on_callback_error == BZNA_ON_CALLBACK_ERROR_STOP) ||
+           (item->result != BZNA_OK && errors->on_error == BZNA_ON_ERROR_STOP);
 }
 
 /* Plans a failed item once more: with its sample, or the one at the position that a next slot would have. Returns 0 if
@@ -18552,7 +18548,7 @@ static bzna_status bzi_worker_blame(const bzi_worker *worker, uint32_t number, b
 
 /* Describes the sample's pictures from their headers, and draws its transforms, which decide what is decoded. goes_on:
  * 1: all is as for the sample before, but for bytes and what is random. */
-static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, int goes_on, bzna_error *err)
+static bzna_status bzi_worker_parse(bzi_worker *worker, bzi_item *item, int goes_on, bzna_error *err)
 {
     worker->views.reused = goes_on && worker->views.constant;
     for (uint32_t i = 0; i < worker->setup->pick_count; i++) {
@@ -18562,7 +18558,7 @@ static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, in
             coded->data = item->data + ((const uint8_t *)coded->data - worker->before_data);
             continue;
         }
-        if (bzi_item_image(item, i, &worker->images[i], err) != BZNA_OK)
+        if ((item->status = bzi_item_image(item, i, &worker->images[i], err)) != BZNA_OK)
             return err->status;
         if (bzi_own_prepare(&worker->software.own, &worker->images[i], err) != BZNA_OK ||
             bzi_picture_describe(&worker->images[i], worker->setup->host->max_edge_px, &worker->formats[i],
@@ -19077,7 +19073,7 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     bzna_status status = item->status;
 
     if (status == BZNA_OK)
-        status = bzi_item_image(item, 0, &image, err);
+        status = item->status = bzi_item_image(item, 0, &image, err);
     if (status == BZNA_OK && bzi_own_may_wrap(host, image.coded.codec))
         status = bzi_own_prepare(&engine->own, &image, err);
     coded.image = &image.coded;
@@ -20106,7 +20102,7 @@ static uint64_t bzi_output_pixels(const bzi_setup *setup, const bzi_output *outp
     const bzna_loader_decode *decode = &setup->config.decode;
     const bzi_pick *pick = &setup->picks[output->picture];
     const uint32_t numbers[] = { output->shape.width, output->shape.height, t->filter,   t->antialias, t->matrix,
-                                 t->fill_space,       pick->whole,
+                                 t->fill_space,       pick->whole | pick->palette << 1,
                                  (setup->config.pipeline.transform != NULL) |
                                      (uint32_t)(setup->config.pipeline.picture != NULL) << 1 };
 
@@ -20147,7 +20143,8 @@ static uint64_t bzi_setup_pixels(const bzi_setup *setup)
 
     for (uint32_t i = 0; i < setup->output_count; i++) {
         const bzi_output *output = &setup->outputs[i];
-        const uint32_t numbers[] = { output->views, output->own_warp, output->own_filter, output->own_color };
+        const uint32_t numbers[] = { output->views, output->own_warp | output->own_augment << 1, output->own_filter,
+                                     output->own_color };
         hash = bzi_output_pixels(setup, output, hash);
         if (i || output->views > 1)
             hash = BZI_HASH_MORE(hash, numbers);
@@ -20257,7 +20254,7 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
     by_nvdec = queues->sessions && stats->samples_nvdec >= stats->samples_software;
     read->depth = queues->entries[BZI_ENTRY_PLANNED].left;
     decode->depth = queues->entries[BZI_ENTRY_FULL].left;
-    read->capacity = decode->capacity = loader->entry_count;
+    read->capacity = decode->capacity = loader->entry_count * queues->run_most;
     deliver->depth = bzi_queues_count(queues, BZI_BATCH_READY);
     deliver->capacity = queues->batch_count;
     stats->read_memory_bytes = queues->held_bytes;
