@@ -4774,10 +4774,12 @@ static uint32_t bzi_codec_recognize(bzi_span head)
 /* The end of messages about files in other loaders' formats: what to do with them. */
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
 
-#define BZI_BY_HEIF ", which is read by a codec of the program's own, examples/formats/heif.c, from the folder or " \
-                    "the tar that holds it"
-
 #define BZI_BEGINS(magic, what) { magic, sizeof magic - 1, 0, what }
+
+/* brand: the first in a file's list, or how it begins, as in heif_recognize of examples/formats */
+#define BZI_HEIF(brand) \
+    { "ftyp" brand, sizeof brand + 3, 4, "a HEIF or AVIF picture, which is read by a codec of the program's own, " \
+      "examples/formats/heif.c, from the folder or the tar that holds it" }
 
 /* Kinds of files that users try and that are not read. */
 static const struct bzi_unread {
@@ -4792,10 +4794,12 @@ static const struct bzi_unread {
 #ifdef BENZINA_NO_SHARDS
     { "ustar", 5, 257, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
 #endif
-    { "ftypavi", 7, 4, "an AVIF picture" BZI_BY_HEIF },
-    { "ftyphe", 6, 4, "a HEIF picture" BZI_BY_HEIF },
-    { "ftypmif1", 8, 4, "a HEIF picture" BZI_BY_HEIF },
-    { "ftypmsf1", 8, 4, "a HEIF image sequence" BZI_BY_HEIF },
+    BZI_HEIF("avci"),
+    BZI_HEIF("avi"),
+    BZI_HEIF("he"),
+    BZI_HEIF("jpeg"),
+    BZI_HEIF("mi"),
+    BZI_HEIF("msf1"),
 };
 
 /* Returns what such a file is, or NULL. */
