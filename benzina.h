@@ -1369,8 +1369,8 @@ typedef struct bzna_codec {
     uint32_t    struct_size;
     uint32_t    reserved0;            /* must be 0 */
     void       *user;                 /* passed to functions; the caller's until close */
-    /* for messages and bzna_image_info.fourcc: "JPEG XL". Required; fewer than BZNA_NAME_MAX
-     * bytes */
+    /* for messages; bzna_image_info.fourcc is its first four letters: "JXL (JPEG XL)". Required;
+     * fewer than BZNA_NAME_MAX bytes */
     const char *name;
     /* Extensions of files, in lower case, with blanks between: "jxl". Each has at most 13 bytes,
      * and the text 255. They select the files of a folder, in lower or upper case, and the fields

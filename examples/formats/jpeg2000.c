@@ -318,7 +318,7 @@ void bzna_formats_jpeg2000(bzna_codec *codec)
 {
     *codec = (bzna_codec){
         .struct_size = sizeof *codec,
-        .name = "JPEG 2000",
+        .name = "JP2 (JPEG 2000)",
         .extensions = "jp2 j2k jpx jpf jpc j2c",
         .recognize = j2k_recognize,
 #ifdef BENZINA_FORMATS_NO_JPEG2000

@@ -134,7 +134,7 @@ void bzna_formats_jxl(bzna_codec *codec)
 {
     *codec = (bzna_codec){
         .struct_size = sizeof *codec,
-        .name = "JPEG XL",
+        .name = "JXL (JPEG XL)",
         .extensions = "jxl",
         .recognize = jxl_recognize,
 #ifdef BENZINA_FORMATS_NO_JXL

@@ -972,7 +972,7 @@ class Copies(unittest.TestCase):
 
     @needs("numpy")
     def test_a_context_decodes_only_the_codecs_that_it_allows(self):
-        for codecs, allowed in ((("h264", "h265"), True), (["png", "jpeg2000"], False)):
+        for codecs, allowed in ((("h264", "h265"), True), (["png", "jpeg2000", "jpegxl"], False)):
             for twin in self.both(benzina.Context("cpu", codecs=codecs)):
                 sample = benzina.Dataset(ARCHIVE, context=twin)[0]
                 if allowed:

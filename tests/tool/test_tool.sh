@@ -264,6 +264,11 @@ folder_tests() {
     run "$bzna" list --json "$t/stills"
     same "stills are called by their kind" "$(field_all codec)" "pnm png "
     refused 1 "folder" "a folder is no archive" "$bzna" info "$t/two" --format archive
+    for file in heif/still_h264.heic heif/no_color.heic; do
+        run "$bzna" list --json "$data/$file"
+        echo "$(field_all codec)$(field_all width)"
+    done >"$t/alone"
+    same "pictures are opened alone, and called by their kinds" "$(tr '\n' ' ' <"$t/alone")" "heif 48  heif 48  "
 
     expect 0 "batch of a folder" "$bzna" batch "$t/two" -o "$t/b8" --batch 2 --size 16 --warp none
     same "a batch of a folder is upright" \

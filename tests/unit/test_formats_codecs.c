@@ -331,6 +331,87 @@ TEST(a_picture_in_memory_or_of_a_source_is_the_sample_that_it_is_as_a_file)
     bzna_context_close(context);
 }
 
+TEST(pictures_of_all_brands_of_heif_are_opened_alone)
+{
+    static const char *const brands[] = { "avci", "mif1", "mif2", "jpeg", "miaf", "heic", "avif", "msf1" };
+    static const char path[] = TEST_BUILD "/tests/brand.heic";
+    bzna_context_config config = { .struct_size = sizeof config };
+    bzna_context *context = NULL;
+    bzna_error err = { .struct_size = sizeof err };
+    double as_it_was = 0;
+    decoding d;
+    config.own_codecs.ptr = bzna_formats_codecs(&config.own_codecs.count);
+    config.device.kind = BZNA_DEVICE_CPU;
+    REQUIRE(bzna_context_open(&config, &context, &err) == BZNA_OK);
+    decoding_open(&d, "tests/data/heif/still_h264.heic");
+    REQUIRE(d.size > 12 && !memcmp(d.data + 8, "avci", 4));
+    failing_reads = 0;
+    for (size_t i = 0; i < sizeof brands / sizeof *brands; i++) {
+        bzna_dataset *file = NULL, *memory = NULL, *source = NULL, *alone = NULL;
+        const bzna_source s = { .struct_size = sizeof s, .user = &d, .read_at = read_at, .size = size_of,
+                                .close = close_it };
+        memcpy(d.data + 8, brands[i], 4);
+        FILE *const f = fopen(path, "wb");
+        REQUIRE(f && fwrite(d.data, 1, d.size, f) == d.size && !fclose(f));
+        CHECK_EQ(bzna_formats_open(context, path, NULL, &file, &err), BZNA_OK);
+        CHECK_EQ(bzna_formats_open_memory(context, d.data, d.size, NULL, &memory, &err), BZNA_OK);
+        CHECK_EQ(bzna_formats_open_source(context, &s, NULL, &source, &err), BZNA_OK);
+        REQUIRE(file && memory && source);
+        as_it_was = i ? as_it_was : sum_of(context, file);
+        if (i)
+            CHECK_EQ(sum_of(context, file), as_it_was);
+        CHECK_EQ(sum_of(context, memory), as_it_was);
+        CHECK_EQ(sum_of(context, source), as_it_was);
+        CHECK_EQ(bzna_dataset_open_memory(context, d.data, d.size, NULL, &alone, &err), BZNA_E_UNSUPPORTED);
+        CHECK_CONTAINS(err.message, "it is a HEIF or AVIF picture");
+    }
+    memcpy(d.data + 8, "isom", 4);                          /* a video without its moov box */
+    bzna_dataset *none = NULL;
+    CHECK_EQ(bzna_formats_open_memory(context, d.data, d.size, NULL, &none, &err), BZNA_E_TRUNCATED);
+    bzna_context_close(context);
+}
+
+/* The kind that bzna_image_info says of a file's only picture, if this build decodes it. */
+static void check_kind(bzna_context *context, const char *path, const char *kind)
+{
+    bzna_image_info info = { .struct_size = sizeof info };
+    bzna_error err = { .struct_size = sizeof err };
+    bzna_dataset *dataset = NULL;
+    decoding d;
+    if (!decoding_open(&d, path))
+        return;
+    CHECK_EQ(bzna_formats_open(context, path, NULL, &dataset, &err), BZNA_OK);
+    REQUIRE(dataset);
+    CHECK_EQ(bzna_dataset_image_info(dataset, 0, NULL, &info, sizeof info, &err), BZNA_OK);
+    const char text[] = { (char)(info.fourcc >> 24), (char)(info.fourcc >> 16), (char)(info.fourcc >> 8),
+                          (char)info.fourcc, 0 };
+    CHECK_STR(text, kind);
+    bzna_dataset_close(dataset);
+}
+
+TEST(kinds_of_pictures_are_told_apart)
+{
+    bzna_context_config config = { .struct_size = sizeof config };
+    bzna_context *context = NULL;
+    bzna_error err = { .struct_size = sizeof err };
+    const bzna_codec *const codecs = bzna_formats_codecs(&config.own_codecs.count);
+    config.own_codecs.ptr = codecs;
+    config.device.kind = BZNA_DEVICE_CPU;
+    REQUIRE(bzna_context_open(&config, &context, &err) == BZNA_OK);
+    check_kind(context, "tests/data/heif/alpha.avif", "heif");
+    check_kind(context, "tests/data/pictures/gif_87.gif", "gif ");
+    check_kind(context, "tests/data/pictures/bmp_1.bmp", "bmp ");
+    check_kind(context, "tests/data/seeds/plain.ppm", "pnm ");
+    check_kind(context, "tests/data/pictures/tiff_lzw.tif", "tiff");
+    check_kind(context, "tests/data/pictures/jpeg2000.jp2", "jp2 ");
+    check_kind(context, "tests/data/pictures/jpeg2000_gray.j2k", "jp2 ");
+    CHECK(!strncmp(codecs[config.own_codecs.count - 1].name, "JXL ", 4));   /* whose file only cjxl makes */
+    for (uint64_t i = 0; i < config.own_codecs.count; i++)
+        for (uint64_t k = 0; k < i; k++)
+            CHECK(strncmp(codecs[i].name, codecs[k].name, 4));
+    bzna_context_close(context);
+}
+
 /* ---- The conformance files of JPEG 2000, part 1 ---- */
 
 /* One component as opj_decompress writes it: "PG ML + 8 640 480\n", then rows, big-endian. */
@@ -460,5 +541,7 @@ TEST(palettes_of_more_than_32_bits_are_damage)
 TEST_MAIN(RUN(a_part_of_a_picture_is_that_of_the_whole)
           RUN(whichever_allocation_fails_a_picture_is_whole_or_an_error)
           RUN(a_picture_in_memory_or_of_a_source_is_the_sample_that_it_is_as_a_file)
+          RUN(pictures_of_all_brands_of_heif_are_opened_alone)
+          RUN(kinds_of_pictures_are_told_apart)
           RUN(palettes_of_more_than_32_bits_are_damage)
           RUN(conformance_files_of_jpeg_2000_are_decoded_as_by_opj_decompress))

@@ -1092,7 +1092,7 @@ TEST(a_jpeg_2000_of_unsaid_size_that_ends_early_is_damaged)
     free(look_at(BZNA_CODEC_STILL, whole, 0));
     CHECK_EQ(last.status, BZNA_OK);
     b = bytes_make(whole.data, whole.size - 30);
-    check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "JPEG 2000: OpenJPEG");
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "JP2 (JPEG 2000): OpenJPEG");
     free(b.data);
     free(whole.data);
 }
@@ -2233,7 +2233,7 @@ TEST(jpeg_2000_of_other_colors_is_refused_by_name)
     AV_WB32(b.data + colr - 4, sizeof icc - 1);
     for (size_t i = find(b, 0, "jp2h", 4), done = 0; i < b.size && !done++;)
         AV_WB32(b.data + i - 4, AV_RB32(b.data + i - 4) + (uint32_t)(sizeof icc - 1) - 15);
-    check_refused(BZNA_CODEC_STILL, b, BZNA_E_CODEC, "JPEG 2000: color spaces other than");
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_CODEC, "JP2 (JPEG 2000): color spaces other than");
     free(b.data);
     free(jp2.data);
 }

@@ -132,12 +132,14 @@ formats = _load_formats()                       # likewise: formats.bzna_formats
 
 
 def formats_codecs():
-    """(name, struct) of the codecs in C of formats that the library does not know by itself: "gif", "jpeg2000"."""
+    """(name, struct) of the codecs in C of formats that the library does not know by itself: "gif", and "jpeg2000" of
+    the codec that is called "JP2 (JPEG 2000)"."""
     count = ctypes.c_uint64()
     codecs = formats.bzna_formats_codecs
     codecs.restype = ctypes.POINTER(structs.codec)
     array = codecs(ctypes.byref(count))
-    return [(array[i].name.decode().lower().replace(" ", ""), array[i]) for i in range(count.value)]
+    names = [array[i].name.decode().lower().replace(" ", "") for i in range(count.value)]
+    return [(name.split("(")[-1].rstrip(")"), array[i]) for i, name in enumerate(names)]
 
 
 inits = {}                                     # of the structs that have one

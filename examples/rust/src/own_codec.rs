@@ -124,7 +124,7 @@ pub trait OwnCodec: Send + Sync + 'static {
     /// The state that a thread keeps from one picture to the next. It may be dropped on another thread.
     type State: Send;
 
-    /// For messages: "JPEG XL". At most 31 bytes. Asked once.
+    /// For messages: "JXL (JPEG XL)". At most 31 bytes. Asked once.
     fn name(&self) -> &str;
 
     /// Extensions of files, in lower case, with blanks between: which files of a folder are pictures, and which fields of a tar. Asked once.

@@ -910,7 +910,8 @@ structs! {
         reserved0: u32,
         /// Passed to functions; the caller's until close
         user: *mut c_void,
-        /// For messages and bzna_image_info.fourcc: "JPEG XL". Required; fewer than BZNA_NAME_MAX bytes
+        /// For messages; bzna_image_info.fourcc is its first four letters: "JXL (JPEG XL)". Required; fewer than
+        /// BZNA_NAME_MAX bytes
         name: *const c_char,
         /// Extensions of files, in lower case, with blanks between: "jxl". Each has at most 13 bytes, and the text 255.
         /// They select the files of a folder, in lower or upper case, and the fields of a tar that are pictures. NULL:
