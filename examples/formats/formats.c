@@ -1,9 +1,26 @@
 /* formats.c - the list of codecs in this folder
  *
- * A program that has only some of these files leaves this one out, and fills in its own list. */
+ * A program that opens no data sets by open.c or pairs.c may leave this file out, and fill in its own list of
+ * codecs. */
 #include "formats.h"
 
 #include <stdatomic.h>
+
+/* Files whose switches are set may be left out. */
+#ifdef BENZINA_FORMATS_NO_STILLS
+#  define bzna_formats_gif      formats_lacks_gif
+#  define bzna_formats_bmp      formats_lacks_bmp
+#  define bzna_formats_pnm      formats_lacks_pnm
+#endif
+#ifdef BENZINA_FORMATS_NO_TIFF
+#  define bzna_formats_tiff     formats_lacks_tiff
+#endif
+#ifdef BENZINA_FORMATS_NO_JPEG2000
+#  define bzna_formats_jpeg2000 formats_lacks_jpeg2000
+#endif
+#ifdef BENZINA_FORMATS_NO_JXL
+#  define bzna_formats_jxl      formats_lacks_jxl
+#endif
 
 static void (*const fill[])(bzna_codec *codec) = {
     bzna_formats_heif, bzna_formats_gif, bzna_formats_bmp, bzna_formats_pnm, bzna_formats_tiff, bzna_formats_jpeg2000,

@@ -107,16 +107,25 @@
  * register themselves. It is linked with $(pkg-config --libs benzina_formats).
  *
  * The file of a codec may also be copied alone, with this header, next to benzina.h and benzina.c. Its own comment says
- * how it is compiled, and its function fills in one codec. The files that open data sets (open.c, paths.c, pairs.c,
- * lists.c, records.c, recordio.c), and rules.c, weighted.c and policies.c, need data.h and data.c, too.
+ * how it is compiled, and its function fills in one codec.
  *
  *     bzna_codec codec;
  *     bzna_formats_jxl(&codec);
  *     config.own_codecs.ptr = &codec;
  *     config.own_codecs.count = 1;
  *
- * Switches: a file that is compiled with its switch needs no library. Its codec still recognizes pictures of its kind,
- * and refuses them with a message that names the library.
+ * FILES. These need others of this folder, and data.h. They are compiled with the same switches.
+ *
+ *     file                                needs                  and, unless their switches are set
+ *     open.c                              data.c formats.c       paths.c pairs.c lists.c records.c recordio.c
+ *     pairs.c                             data.c formats.c
+ *     recordio.c                          data.c                 lists.c
+ *     paths.c lists.c records.c           data.c
+ *     rules.c weighted.c policies.c       data.c
+ *     formats.c                           heif.c                 stills.c tiff.c jpeg2000.c jxl.c
+ *
+ * SWITCHES. A file whose switch is set needs no library, and may be left out. If there is formats.c or the file, its
+ * codecs still recognize their pictures, and refuse them with a message that names the library.
  *
  *     BENZINA_FORMATS_NO_STILLS    stills.c without libavcodec
  *     BENZINA_FORMATS_NO_TIFF      tiff.c without libtiff
@@ -475,6 +484,108 @@ static inline bzna_status bzna_formats_lacks(void *library, const void *data, ui
     snprintf(err->message, sizeof err->message, "it is decoded by %s, which this build does not have",
              (const char *)library);
     return BZNA_E_UNSUPPORTED;
+}
+
+/* Fills in a codec that lacks its library: it recognizes its pictures, and refuses them. */
+static inline void formats_lacks(bzna_codec *codec, const char *name, const char *extensions,
+                                 bzna_codec_recognize_fn recognize, const char *library)
+{
+    memset(codec, 0, sizeof *codec);
+    codec->struct_size = sizeof *codec;
+    codec->name = name;
+    codec->extensions = extensions;
+    codec->recognize = recognize;
+    codec->user = (void *)library;
+    codec->unwrap = bzna_formats_lacks;
+}
+
+/* Makes it one that has its library. */
+static inline void formats_decodes(bzna_codec *codec, bzna_codec_inspect_fn inspect, bzna_codec_decode_fn decode)
+{
+    codec->user = NULL;
+    codec->unwrap = NULL;
+    codec->inspect = inspect;
+    codec->decode = decode;
+}
+
+/* The codecs whose libraries a build may lack. Their files complete them by formats_decodes. If their files are left
+ * out, formats.c has them as they are here. Several threads ask a recognize at once, and it looks at nothing but the
+ * bytes. */
+static inline int32_t formats_is_gif(void *user, const void *head, uint64_t bytes)
+{
+    (void)user;
+    return bytes >= 6 && (!memcmp(head, "GIF87a", 6) || !memcmp(head, "GIF89a", 6));
+}
+
+static inline void formats_lacks_gif(bzna_codec *codec)
+{
+    formats_lacks(codec, "GIF", "gif", formats_is_gif, "libavcodec");
+}
+
+/* "BM", and the upper bytes of the size of the second header, which has at most 124 bytes. */
+static inline int32_t formats_is_bmp(void *user, const void *head, uint64_t bytes)
+{
+    (void)user;
+    return bytes >= 18 && !memcmp(head, "BM", 2) && !memcmp((const uint8_t *)head + 15, "\0\0\0", 3);
+}
+
+static inline void formats_lacks_bmp(bzna_codec *codec)
+{
+    formats_lacks(codec, "BMP", "bmp", formats_is_bmp, "libavcodec");
+}
+
+static inline int32_t formats_is_pnm(void *user, const void *head, uint64_t bytes)
+{
+    const uint8_t *p = (const uint8_t *)head;
+    (void)user;
+    return bytes >= 3 && p[0] == 'P' && p[1] >= '1' && p[1] <= '7' &&
+           (p[2] == ' ' || (p[2] >= '\t' && p[2] <= '\r'));
+}
+
+static inline void formats_lacks_pnm(bzna_codec *codec)
+{
+    formats_lacks(codec, "PNM", "ppm pgm pbm pnm pam", formats_is_pnm, "libavcodec");
+}
+
+/* II or MM; then 42, or 43 of BigTIFF, in that order of bytes. */
+static inline int32_t formats_is_tiff(void *user, const void *head, uint64_t bytes)
+{
+    (void)user;
+    for (int i = 0; bytes >= 4 && i < 16; i += 4)
+        if (!memcmp(head, &"II*\0" "MM\0*" "II+\0" "MM\0+"[i], 4))
+            return 1;
+    return 0;
+}
+
+static inline void formats_lacks_tiff(bzna_codec *codec)
+{
+    formats_lacks(codec, "TIFF", "tif tiff", formats_is_tiff, "libtiff");
+}
+
+/* A file of JP2, or a codestream. */
+static inline int32_t formats_is_jpeg2000(void *user, const void *head, uint64_t bytes)
+{
+    (void)user;
+    return (bytes >= 12 && !memcmp(head, "\0\0\0\x0cjP  \r\n\x87\n", 12)) ||
+           (bytes >= 4 && !memcmp(head, "\xff\x4f\xff\x51", 4));
+}
+
+static inline void formats_lacks_jpeg2000(bzna_codec *codec)
+{
+    formats_lacks(codec, "JP2 (JPEG 2000)", "jp2 j2k jpx jpf jpc j2c", formats_is_jpeg2000, "OpenJPEG");
+}
+
+/* A bare codestream, or a container that begins with a box of its own. */
+static inline int32_t formats_is_jxl(void *user, const void *head, uint64_t bytes)
+{
+    (void)user;
+    return (bytes >= 2 && !memcmp(head, "\xff\x0a", 2)) ||
+           (bytes >= 12 && !memcmp(head, "\0\0\0\x0cJXL \r\n\x87\n", 12));
+}
+
+static inline void formats_lacks_jxl(bzna_codec *codec)
+{
+    formats_lacks(codec, "JXL (JPEG XL)", "jxl", formats_is_jxl, "libjxl");
 }
 
 /* Returns where a row of a plane begins. */

@@ -15,13 +15,6 @@
  * allocations: version 2.5 may crash when memory ends. */
 #include "formats.h"
 
-static int32_t j2k_recognize(void *user, const void *head, uint64_t bytes)
-{
-    (void)user;
-    return (bytes >= 12 && !memcmp(head, "\0\0\0\x0cjP  \r\n\x87\n", 12)) ||
-           (bytes >= 4 && !memcmp(head, "\xff\x4f\xff\x51", 4));
-}
-
 #ifndef BENZINA_FORMATS_NO_JPEG2000
 
 #include <openjpeg.h>
@@ -316,17 +309,8 @@ static bzna_status j2k_decode(void *state, const void *data, uint64_t bytes, con
 
 void bzna_formats_jpeg2000(bzna_codec *codec)
 {
-    *codec = (bzna_codec){
-        .struct_size = sizeof *codec,
-        .name = "JP2 (JPEG 2000)",
-        .extensions = "jp2 j2k jpx jpf jpc j2c",
-        .recognize = j2k_recognize,
-#ifdef BENZINA_FORMATS_NO_JPEG2000
-        .user = (void *)"OpenJPEG",
-        .unwrap = bzna_formats_lacks,
-#else
-        .inspect = j2k_inspect,
-        .decode = j2k_decode,
+    formats_lacks_jpeg2000(codec);
+#ifndef BENZINA_FORMATS_NO_JPEG2000
+    formats_decodes(codec, j2k_inspect, j2k_decode);
 #endif
-    };
 }

@@ -9,8 +9,8 @@
  * BENZINA_FORMATS_NO_JXL. From then on, folders, tars, archives and providers that are opened with this context have
  * pictures of JPEG XL. libjxl 0.7 and later will do.
  *
- * A codec answers four questions, which are the functions below, from top to bottom:
- *     is this file mine?                      recognize    a look at its first bytes
+ * A codec answers four questions, which are the functions below, from top to bottom, and one in formats.h:
+ *     is this file mine?                      recognize    a look at its first bytes: formats_is_jxl
  *     what do I keep for a thread?            thread_begin, thread_end
  *     what is in it, without decoding it?     inspect      the library checks limits and draws the crop after that
  *     its pixels, at least of this part?      decode       into memory that the library made
@@ -18,15 +18,6 @@
  * The pixels are those of djxl: in the color space that the file names, which benzina treats as sRGB like those of all
  * files. Alpha is dropped. Of an animation, the first frame is taken. Floating-point pictures and CMYK are refused. */
 #include "formats.h"
-
-/* Several threads ask at once, and user is NULL here: this looks at nothing but the bytes. A file is a bare codestream,
- * or a container that begins with a box of its own. */
-static int32_t jxl_recognize(void *user, const void *head, uint64_t bytes)
-{
-    (void)user;
-    return (bytes >= 2 && !memcmp(head, "\xff\x0a", 2)) ||
-           (bytes >= 12 && !memcmp(head, "\0\0\0\x0cJXL \r\n\x87\n", 12));
-}
 
 #ifndef BENZINA_FORMATS_NO_JXL
 
@@ -132,20 +123,11 @@ static bzna_status jxl_decode(void *state, const void *data, uint64_t bytes, con
 
 void bzna_formats_jxl(bzna_codec *codec)
 {
-    *codec = (bzna_codec){
-        .struct_size = sizeof *codec,
-        .name = "JXL (JPEG XL)",
-        .extensions = "jxl",
-        .recognize = jxl_recognize,
-#ifdef BENZINA_FORMATS_NO_JXL
-        .user = (void *)"libjxl",
-        .unwrap = bzna_formats_lacks,
-#else
-        .fingerprint = JxlDecoderVersion(),                 /* another version may round otherwise */
-        .thread_begin = jxl_thread_begin,
-        .thread_end = jxl_thread_end,
-        .inspect = jxl_inspect,
-        .decode = jxl_decode,
+    formats_lacks_jxl(codec);                               /* its name, extensions, and recognize */
+#ifndef BENZINA_FORMATS_NO_JXL
+    formats_decodes(codec, jxl_inspect, jxl_decode);
+    codec->fingerprint = JxlDecoderVersion();               /* another version may round otherwise */
+    codec->thread_begin = jxl_thread_begin;
+    codec->thread_end = jxl_thread_end;
 #endif
-    };
 }

@@ -1,6 +1,6 @@
 /* open.c - bzna_formats_open: finds out what paths name, and has the library or a file of this folder open it
  *
- * It needs data.c, paths.c, pairs.c, lists.c, records.c, recordio.c and formats.c. */
+ * formats.h says which files it needs. */
 #include "data.h"
 
 #include <stdlib.h>

@@ -17,27 +17,6 @@
  * an error, so these files are checked first. */
 #include "formats.h"
 
-static int32_t gif_recognize(void *user, const void *head, uint64_t bytes)
-{
-    (void)user;
-    return bytes >= 6 && (!memcmp(head, "GIF87a", 6) || !memcmp(head, "GIF89a", 6));
-}
-
-/* "BM", and the upper bytes of the size of the second header, which has at most 124 bytes. */
-static int32_t bmp_recognize(void *user, const void *head, uint64_t bytes)
-{
-    (void)user;
-    return bytes >= 18 && !memcmp(head, "BM", 2) && !memcmp((const uint8_t *)head + 15, "\0\0\0", 3);
-}
-
-static int32_t pnm_recognize(void *user, const void *head, uint64_t bytes)
-{
-    const uint8_t *p = head;
-    (void)user;
-    return bytes >= 3 && p[0] == 'P' && p[1] >= '1' && p[1] <= '7' &&
-           (p[2] == ' ' || (p[2] >= '\t' && p[2] <= '\r'));
-}
-
 #ifndef BENZINA_FORMATS_NO_STILLS
 
 #include <libavcodec/avcodec.h>
@@ -318,24 +297,15 @@ static bzna_status still_decode(void *state, const void *data, uint64_t bytes, c
 
 #endif
 
-/* What the codecs have in common. */
-static bzna_codec still_codec(const char *name, const char *extensions, bzna_codec_recognize_fn recognize)
+/* Completes one of the codecs. */
+static void still_codec(bzna_codec *codec)
 {
-    return (bzna_codec){
-        .struct_size = sizeof(bzna_codec),
-        .name = name,
-        .extensions = extensions,
-        .recognize = recognize,
-#ifdef BENZINA_FORMATS_NO_STILLS
-        .user = (void *)"libavcodec",
-        .unwrap = bzna_formats_lacks,
-#else
-        .inspect = still_inspect,
-        .decode = still_decode,
+    (void)codec;
+#ifndef BENZINA_FORMATS_NO_STILLS
+    formats_decodes(codec, still_inspect, still_decode);
 #endif
-    };
 }
 
-void bzna_formats_gif(bzna_codec *codec) { *codec = still_codec("GIF", "gif", gif_recognize); }
-void bzna_formats_bmp(bzna_codec *codec) { *codec = still_codec("BMP", "bmp", bmp_recognize); }
-void bzna_formats_pnm(bzna_codec *codec) { *codec = still_codec("PNM", "ppm pgm pbm pnm pam", pnm_recognize); }
+void bzna_formats_gif(bzna_codec *codec) { formats_lacks_gif(codec), still_codec(codec); }
+void bzna_formats_bmp(bzna_codec *codec) { formats_lacks_bmp(codec), still_codec(codec); }
+void bzna_formats_pnm(bzna_codec *codec) { formats_lacks_pnm(codec), still_codec(codec); }

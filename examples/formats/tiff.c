@@ -21,16 +21,6 @@
  * libtiff does not check all of its allocations: version 4.5 may crash when memory ends. */
 #include "formats.h"
 
-/* II or MM; then 42, or 43 of BigTIFF, in that order of bytes. */
-static int32_t tiff_recognize(void *user, const void *head, uint64_t bytes)
-{
-    (void)user;
-    for (int i = 0; bytes >= 4 && i < 16; i += 4)
-        if (!memcmp(head, &"II*\0" "MM\0*" "II+\0" "MM\0+"[i], 4))
-            return 1;
-    return 0;
-}
-
 #ifndef BENZINA_FORMATS_NO_TIFF
 
 #include <stdlib.h>
@@ -312,17 +302,8 @@ static bzna_status tiff_decode(void *state, const void *data, uint64_t bytes, co
 
 void bzna_formats_tiff(bzna_codec *codec)
 {
-    *codec = (bzna_codec){
-        .struct_size = sizeof *codec,
-        .name = "TIFF",
-        .extensions = "tif tiff",
-        .recognize = tiff_recognize,
-#ifdef BENZINA_FORMATS_NO_TIFF
-        .user = (void *)"libtiff",
-        .unwrap = bzna_formats_lacks,
-#else
-        .inspect = tiff_inspect,
-        .decode = tiff_decode,
+    formats_lacks_tiff(codec);
+#ifndef BENZINA_FORMATS_NO_TIFF
+    formats_decodes(codec, tiff_inspect, tiff_decode);
 #endif
-    };
 }

@@ -323,6 +323,104 @@ for file in $(grep '\.c$' "$T/listed" | grep -v '^formats\.c$'); do
     else skip "format_${file%.c}_is_compiled_alone" "no compiler here [gcc clang]"; fi
 done
 
+# Files that are no codecs link with the files that formats.h names for them: with all of these, and with those alone
+# that no switch leaves out.
+needs() { # file, columns of formats.h's table
+    sed -n '/^ \*     file  /,/^ \*$/s/^ \*     //p' examples/formats/formats.h | awk -F '   *' -v file="$1" -v columns="$2" \
+        '(" " $1 " ") ~ (" " file " ") { print $2, (columns > 1 ? $3 : ""); found = 1 } END { exit !found }'
+}
+all_needed() { # columns, file: it, and all that it needs
+    columns=$1; shift; found=
+    while [ $# -gt 0 ]; do
+        case " $found " in *" $1 "*) ;; *)
+            # shellcheck disable=SC2046
+            found="$found $1"; set -- "$@" $(needs "$1" "$columns") ;;
+        esac
+        shift
+    done
+    echo "$found"
+}
+cat > "$T/opens.c" <<'EOF'
+#include "formats.h"
+
+int main(int argc, char **argv)
+{
+    bzna_context_config config = { .struct_size = sizeof config };
+    bzna_context *context = NULL;
+    bzna_error err = { .struct_size = sizeof err };
+    config.own_codecs.ptr = bzna_formats_codecs(&config.own_codecs.count);
+    if (bzna_context_open(&config, &context, &err) < 0)
+        return puts(err.message), 1;
+    for (int i = 1; i < argc; i++) {
+        bzna_dataset *dataset = NULL;
+        bzna_image_info info = { .struct_size = sizeof info };
+        if (bzna_formats_open(context, argv[i], NULL, &dataset, &err) < 0 ||
+            bzna_dataset_image_info(dataset, 0, NULL, &info, sizeof info, &err) < 0)
+            puts(err.message);
+        else
+            printf("%d of %u\n", (int)bzna_dataset_count(dataset), info.width);
+        bzna_dataset_close(dataset);
+    }
+    bzna_context_close(context);
+    return 0;
+}
+EOF
+echo 'int main(void) { return 0; }' > "$T/opens_nothing.c"
+links() { # folder of objects, switches, libraries, file...: the first one's program
+    objects=$T/$1; switches=$2; libraries=$3; shift 3; mkdir -p "$objects"
+    case $1 in open.c) main=opens ;; *) main=opens_nothing ;; esac
+    for source in "$T/$main.c" $(echo "$*" | sed "s,[a-z0-9]*\.c,$T/with_formats/formats/&,g"); do
+        object=$objects/$(basename "$source" .c).o
+        # shellcheck disable=SC2086
+        [ -e "$object" ] || ${CC:-cc} -std=c11 -O0 -Wall -Wextra $WERROR -I"$T/with_formats" -I"$T/with_formats/formats" \
+            $switches -c "$source" -o "$object" || return 1
+    done
+    # shellcheck disable=SC2046,SC2086
+    ${CC:-cc} "$objects/$main.o" $(echo "$*" | sed "s,\([a-z0-9]*\)\.c,$objects/\1.o,g") "$BUILD/libbenzina.a" \
+        -Wl,--allow-shlib-undefined $libraries $LIBS -o "$objects/program"
+}
+with_all() { # file
+    # shellcheck disable=SC2046
+    needs "$1" 2 > "$T/needed" && links all "$(make --no-print-directory -s print-FORMATS_CFLAGS)" \
+        "$(make --no-print-directory -s print-FORMATS_LIBS)" $(all_needed 2 "$1")
+}
+with_few() { # file
+    # shellcheck disable=SC2046
+    links few "$(sed -n 's/^ \*     \(BENZINA_FORMATS_NO_[A-Z0-9]*\)  .*/-D\1/p' examples/formats/formats.h | tr '\n' ' ')" \
+        "" $(all_needed 1 "$1")
+}
+says() { # program, what it says, path...
+    program=$1; said=$2; shift 2
+    "$program" "$@" > "$T/said" && cat "$T/said" && [ "$(tr '\n' ';' < "$T/said")" = "$said" ]
+}
+DATA="tests/data/mini_h265.bzna tests/data/heif/alpha.avif"
+all_open() {
+    # shellcheck disable=SC2086
+    with_all open.c && says "$T/all/program" "8 of 500;1 of 40;" $DATA
+}
+few_open() {
+    # shellcheck disable=SC2086
+    with_few open.c && says "$T/few/program" "8 of 500;1 of 40;tests/data/pictures/tiff_lzw.tif: sample 0: TIFF: it is decoded by libtiff, which this build does not have;" \
+        $DATA tests/data/pictures/tiff_lzw.tif
+}
+without_codecs() { # switches and files of codecs are left out, data sets are not
+    # shellcheck disable=SC2046
+    links sets "-DBENZINA_FORMATS_NO_STILLS -DBENZINA_FORMATS_NO_TIFF -DBENZINA_FORMATS_NO_JPEG2000 -DBENZINA_FORMATS_NO_JXL" "" \
+        $(all_needed 2 open.c | tr ' ' '\n' | grep -v -e stills -e tiff -e jpeg2000 -e jxl)
+}
+if [ -n "$SANITIZE" ]; then skip "files with what they need" "the library is built with a sanitizer"
+else
+    for file in $(grep '\.c$' "$T/listed"); do
+        grep -q '"data.h"' "examples/formats/$file" || [ "$file" = formats.c ] || continue
+        [ "$file" != data.c ] || continue
+        check "format_${file%.c}_links_with_the_files_that_formats_h_names" with_all "$file"
+        check "format_${file%.c}_links_without_those_of_switches" with_few "$file"
+    done
+    check with_all_files_data_sets_open all_open
+    check with_few_files_data_sets_open few_open
+    check data_sets_need_no_file_of_codecs_that_switches_leave_out without_codecs
+fi
+
 # A program with the library and one codec alone decodes a picture by it.
 cat > "$T/with_codec.c" <<'EOF'
 #include "benzina.h"
