@@ -138,7 +138,7 @@ void archive_describe(archive *a)
     size_t needed;
     a->count = bzna_dataset_count(a->dataset);
     bzna_dataset_get_info(a->dataset, &info, sizeof info, NULL);
-    snprintf(a->container, sizeof a->container, "%s", a->is_picture ? "picture" : info.container);
+    snprintf(a->container, sizeof a->container, "%s", info.container);
     a->fields.list = tool_checked(calloc((size_t)info.field_count + 1, sizeof *a->fields.list));
     while (a->fields.count < info.field_count &&
            bzna_dataset_field_info(a->dataset, a->fields.count, &a->fields.list[a->fields.count],
@@ -149,7 +149,7 @@ void archive_describe(archive *a)
 
 bzna_status archive_try_open(archive *a, const tool_options *o, bzna_error *err)
 {
-    char *beside = o->list ? NULL : list_beside(o->operand[0]);
+    char *beside = o->list || o->pairs ? NULL : list_beside(o->operand[0]);
     bzna_status status = open_dataset(a, o, beside ? beside : o->list, err);
     if (status < 0 && beside) {
         bzna_error without = tool_empty_error();

@@ -249,10 +249,6 @@ static inline int bzna_formats_is_recordio(const void *head, uint64_t bytes)
 /* Adds the paths that a path or pattern stands for (paths.c). */
 bzna_status bzna_formats_paths(data_names *paths, const char *path, bzna_error *err);
 
-/* Adds the files in a folder that match a pattern, sorted by the bytes of their paths (paths.c). folder: may be
- * empty. */
-bzna_status bzna_formats_match(data_names *paths, const char *folder, const char *pattern, bzna_error *err);
-
 /* Opens a file as the records that config->records describes (records.c). On failure, the source in file is still the
  * caller's. */
 bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, const char *name,
@@ -298,8 +294,7 @@ bzna_status bzna_formats_open_listed(bzna_context *context, const char *root, co
 #  define bzna_formats_list_check(list, row, err) ((void)(err), BZNA_OK)
 #endif
 #ifdef BENZINA_FORMATS_NO_PATHS
-#  define bzna_formats_paths      bzna_formats_data_add
-#  define bzna_formats_match(...) BZNA_OK
+#  define bzna_formats_paths bzna_formats_data_add
 #endif
 
 #endif

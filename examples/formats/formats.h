@@ -46,7 +46,8 @@
  * Lists are trusted, as paths are: they may name any file. For RecordIO files, a list labels the records by their ids.
  *
  * RECORDIO files (MXNet's .rec) have one sample a record. A folder that holds *.rec files means all of those, and the
- * tars and archives in it, in the order of their names. The fields of a record are:
+ * tars and archives in it, in the order of their names; if it holds folders, too, it is refused. The fields of a record
+ * are:
  *
  *     "image"     the picture
  *     "label"     the record's numbers, float32
@@ -264,7 +265,8 @@ BZNA_FORMATS_API void bzna_formats_config_init(bzna_formats_config *config, size
 BZNA_FORMATS_API void bzna_formats_records_init(bzna_records *records, size_t struct_size);
 
 /* Opens the files that a path or pattern names, of all kinds that this folder and the library know. A picture of a
- * codec of this folder that is opened alone is one sample, with the field "image". Any thread.
+ * codec of this folder that is opened alone is one sample, with the field "image", and its container and format are
+ * "picture". Any thread.
  *     context   may be closed before the data set
  *     path      UTF-8, a path or a pattern; copied
  *     config    copied; NULL: all defaults
@@ -495,7 +497,7 @@ static inline void formats_lacks(bzna_codec *codec, const char *name, const char
     codec->name = name;
     codec->extensions = extensions;
     codec->recognize = recognize;
-    codec->user = (void *)library;
+    codec->user = (void *)(uintptr_t)library;
     codec->unwrap = bzna_formats_lacks;
 }
 

@@ -48,7 +48,7 @@ static bzna_status open_picture(bzna_context *context, data_file *file, const ch
     const bzna_provider_field field = { .name = "image", .kind = BZNA_FIELD_IMAGE, .located = (uint32_t)file->is_file };
     data_records *r = calloc(1, sizeof *r);
     bzna_provider provider = { .struct_size = sizeof provider, .user = r, .count = 1, .fields = &field,
-                               .field_count = 1, .close = bzna_formats_records_close, .kind = "provider" };
+                               .field_count = 1, .close = bzna_formats_records_close, .kind = "picture" };
 
     if (!r)
         return bzna_formats_data_no_memory(err);
@@ -65,6 +65,7 @@ static bzna_status open_file(bzna_context *context, data_file *file, const char 
     uint8_t head[512];
     uint64_t bytes = file->size < sizeof head ? file->size : sizeof head;
     bzna_error ignored;
+    char *advice;
 
     if (c->records)
         return bzna_formats_open_records(context, file, name, c, out, err);
@@ -81,6 +82,8 @@ static bzna_status open_file(bzna_context *context, data_file *file, const char 
         bzna_dataset_open_source(context, &file->source, c->dataset, out, err);
     else
         bzna_dataset_open_memory(context, file->memory, (size_t)file->size, c->dataset, out, err);
+    if ((advice = strstr(err->message, "; examples/formats")) != NULL)
+        *advice = 0;                                        /* it is to call what was called */
 
     if ((err->status == BZNA_E_UNSUPPORTED || err->status == BZNA_E_FORMAT) &&
         bzna_formats_recognize(head, bytes) != BZNA_CODEC_UNKNOWN) {
@@ -104,7 +107,7 @@ static bzna_status open_one(bzna_context *context, const char *path, bzna_format
     bzna_error ignored;
     data_file file = { .size = 0 };
 
-    if (c->pairs)
+    if (c->pairs && bzna_formats_data_kind(path) != DATA_FILE)
         return bzna_formats_open_pairs(context, path, c, out, err);
     if (c->list && bzna_formats_data_kind(path) == DATA_FOLDER)
         return bzna_formats_open_listed(context, path, c, out, err);
@@ -144,18 +147,39 @@ static bzna_status open_each(bzna_context *context, const data_names *paths, bzn
     return err->status;
 }
 
-/* Adds a path, or the files in it if it is a folder that holds RecordIO files, in the order of their names. */
+static int has_extension(const char *name, const char *extensions)
+{
+    const char *const dot = *name == '.' ? NULL : strrchr(name, '.');
+    return dot && bzna_formats_data_has_word(extensions, (data_span){ dot + 1, strlen(dot + 1) });
+}
+
+/* Adds a path, or the files in it if it is a folder that holds RecordIO files, in the order of their names. If there
+ * are folders, too, it is refused, as the library refuses a folder of tars. */
 static bzna_status add_files(data_names *paths, const char *path, bzna_error *err)
 {
     const uint32_t first = paths->count;
+    data_names names = { .count = 0 };
+    char full[DATA_PATH_BYTES];
+    int has_records = 0;
 
-    if (bzna_formats_match(paths, path, "*.rec", err) != BZNA_OK)
-        return err->status;
-    if (paths->count == first)
-        return bzna_formats_data_add(paths, path, err);
-    if (bzna_formats_match(paths, path, "*.tar", err) == BZNA_OK &&
-        bzna_formats_match(paths, path, "*.bzna", err) == BZNA_OK)
-        bzna_formats_data_sort(paths, first);
+    if (!bzna_formats_data_list(path, &names, err))         /* else the library says why, or it is a file */
+        for (uint32_t i = 0; i < names.count; i++)
+            has_records |= has_extension(names.list[i], "rec");
+    if (!has_records && err->status == BZNA_OK)
+        bzna_formats_data_add(paths, path, err);
+    for (uint32_t i = 0; has_records && i < names.count && err->status == BZNA_OK; i++) {
+        const char *const name = names.list[i];
+
+        if (*name == '.' || bzna_formats_data_join(full, path, name, err) != BZNA_OK)
+            continue;
+        if (bzna_formats_data_kind(full) == DATA_FOLDER)
+            DATA_FAIL(err, BZNA_E_FORMAT, "%.999s: it holds folders as well as RecordIO files (\"%.64s\"): open those "
+                      "by a pattern (*.rec), or set dataset_config.format to \"folder\"", path, name);
+        else if (has_extension(name, "rec tar bzna"))
+            bzna_formats_data_add(paths, full, err);
+    }
+    bzna_formats_data_free(&names);
+    bzna_formats_data_sort(paths, first);
     return err->status;
 }
 

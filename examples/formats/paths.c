@@ -296,16 +296,15 @@ static bzna_status glob_walk(data_names *found, char *path, size_t known, const 
     return err->status;
 }
 
-bzna_status bzna_formats_match(data_names *paths, const char *folder, const char *pattern, bzna_error *err)
+/* Adds the files that match a pattern, sorted by the bytes of their paths. */
+static bzna_status add_matches(data_names *paths, const char *pattern, bzna_error *err)
 {
     char path[2 * DATA_PATH_BYTES];
     const uint32_t before = paths->count;
 
-    if (bzna_formats_data_join(path, folder, *folder ? "." : "", err) != BZNA_OK ||
-        glob_walk(paths, path, *folder ? strlen(path) - 1 : 0, pattern, err) != BZNA_OK)
-        return err->status;
-    bzna_formats_data_sort(paths, before);
-    return BZNA_OK;
+    if (glob_walk(paths, path, 0, pattern, err) == BZNA_OK)
+        bzna_formats_data_sort(paths, before);
+    return err->status;
 }
 
 /* ---- Paths ---------------------------------------------------------------------------------- */
@@ -327,7 +326,7 @@ static bzna_status add_pattern(data_names *paths, const char *pattern, bzna_erro
 
         if (glob_plain(text, text + strlen(text), path) || bzna_formats_data_kind(path) != DATA_NONE)
             bzna_formats_data_add(paths, path, err);
-        else if (bzna_formats_match(paths, "", text, err) == BZNA_OK && paths->count == before)
+        else if (add_matches(paths, text, err) == BZNA_OK && paths->count == before)
             DATA_FAIL(err, BZNA_E_NOT_FOUND, "no file matches \"%.160s\"", text);
     }
     bzna_formats_data_free(&texts);

@@ -408,6 +408,13 @@ without_codecs() { # switches and files of codecs are left out, data sets are no
     links sets "-DBENZINA_FORMATS_NO_STILLS -DBENZINA_FORMATS_NO_TIFF -DBENZINA_FORMATS_NO_JPEG2000 -DBENZINA_FORMATS_NO_JXL" "" \
         $(all_needed 2 open.c | tr ' ' '\n' | grep -v -e stills -e tiff -e jpeg2000 -e jxl)
 }
+folders_without_patterns() { # paths.c is left out
+    mkdir -p "$T/rec" && { printf '\n#\327\316\030\0\0\0'; head -c 24 /dev/zero; } > "$T/rec/a.rec"
+    # shellcheck disable=SC2046
+    links paths "-DBENZINA_FORMATS_NO_PATHS $(make --no-print-directory -s print-FORMATS_CFLAGS)" \
+        "$(make --no-print-directory -s print-FORMATS_LIBS)" $(all_needed 2 open.c | sed 's/ paths\.c//') &&
+        says "$T/paths/program" "$T/rec/a.rec: sample 0 at byte 32: the picture has no bytes;" "$T/rec"
+}
 if [ -n "$SANITIZE" ]; then skip "files with what they need" "the library is built with a sanitizer"
 else
     for file in $(grep '\.c$' "$T/listed"); do
@@ -419,6 +426,7 @@ else
     check with_all_files_data_sets_open all_open
     check with_few_files_data_sets_open few_open
     check data_sets_need_no_file_of_codecs_that_switches_leave_out without_codecs
+    check folders_of_records_open_without_patterns folders_without_patterns
 fi
 
 # A program with the library and one codec alone decodes a picture by it.

@@ -335,6 +335,8 @@ convert_tests() {
         "$(grep -c 'note: .*: names are paths in the folder' "$t/err") $(grep -c 'the field json is left out (the same holds for 299 other samples)' "$t/err")" "1 1"
     says "$t/err" "100.jpe is 100.jpg (the same holds for 299 other samples)" "with the first as an example"
     same "and no more" "$(grep -c 'note' "$t/err")" 2
+    refused 1 "pairs: it has an effect on folders only" "pairs of a .rec, whose .lst was not asked for" \
+        "$bzna" info "$t/p.rec" --pairs a,b
     refused 2 "already exists" "convert does not replace" "$bzna" convert "$t/p.tar" -o "$t/p.rec"
     refused 2 "-o must be a name in" "what is to be written is not clear" "$bzna" convert "$t/p.tar" -o "$t/x.zip"
     refused 2 "--shard-size and --shuffle" "shards of an archive" "$bzna" convert "$t/p.tar" -o "$t/x.bzna" --shuffle

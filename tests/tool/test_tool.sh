@@ -269,6 +269,11 @@ folder_tests() {
         echo "$(field_all codec)$(field_all width)"
     done >"$t/alone"
     same "pictures are opened alone, and called by their kinds" "$(tr '\n' ' ' <"$t/alone")" "heif 48  heif 48  "
+    run "$bzna" info "$data/heif/alpha.avif" --format picture
+    says "$t/out" "container  picture" "--format takes the kind that bzna info prints"
+    head -c 99 /dev/zero | tr '\0' a >"$t/unknown"
+    refused 1 "of no known kind" "a file of no known kind" "$bzna" info "$t/unknown"
+    same "no advice to use what is used" "$(grep -c examples/formats "$t/err")" 0
 
     expect 0 "batch of a folder" "$bzna" batch "$t/two" -o "$t/b8" --batch 2 --size 16 --warp none
     same "a batch of a folder is upright" \

@@ -368,6 +368,35 @@ TEST(pictures_of_all_brands_of_heif_are_opened_alone)
     memcpy(d.data + 8, "isom", 4);                          /* a video without its moov box */
     bzna_dataset *none = NULL;
     CHECK_EQ(bzna_formats_open_memory(context, d.data, d.size, NULL, &none, &err), BZNA_E_TRUNCATED);
+    CHECK_EQ(bzna_formats_open_memory(context, "hello, world", 12, NULL, &none, &err), BZNA_E_FORMAT);
+    CHECK_CONTAINS(err.message, "of no known kind");
+    CHECK(!strstr(err.message, "examples/formats"));        /* which was called */
+    bzna_context_close(context);
+}
+
+TEST(a_picture_alone_is_of_the_format_picture)
+{
+    bzna_dataset_config dataset_config;
+    bzna_context_config context_config = { .struct_size = sizeof context_config };
+    bzna_formats_config config;
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    bzna_dataset_info info;
+    bzna_error err = { .struct_size = sizeof err };
+    context_config.own_codecs.ptr = bzna_formats_codecs(&context_config.own_codecs.count);
+    context_config.device.kind = BZNA_DEVICE_CPU;
+    REQUIRE(bzna_context_open(&context_config, &context, &err) == BZNA_OK);
+    bzna_dataset_config_init(&dataset_config, sizeof dataset_config);
+    bzna_formats_config_init(&config, sizeof config);
+    config.dataset = &dataset_config;
+    dataset_config.format = "picture";
+    REQUIRE(bzna_formats_open(context, "tests/data/heif/alpha.avif", &config, &dataset, &err) == BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(dataset, &info, sizeof info, &err), BZNA_OK);
+    CHECK_STR(info.container, "picture");
+    bzna_dataset_close(dataset);
+    dataset_config.format = "HEIF";
+    CHECK_EQ(bzna_formats_open(context, "tests/data/heif/alpha.avif", &config, &dataset, &err), BZNA_E_FORMAT);
+    CHECK_CONTAINS(err.message, "it is of the format \"picture\", not \"HEIF\"");
     bzna_context_close(context);
 }
 
@@ -543,5 +572,6 @@ TEST_MAIN(RUN(a_part_of_a_picture_is_that_of_the_whole)
           RUN(a_picture_in_memory_or_of_a_source_is_the_sample_that_it_is_as_a_file)
           RUN(pictures_of_all_brands_of_heif_are_opened_alone)
           RUN(kinds_of_pictures_are_told_apart)
+          RUN(a_picture_alone_is_of_the_format_picture)
           RUN(palettes_of_more_than_32_bits_are_damage)
           RUN(conformance_files_of_jpeg_2000_are_decoded_as_by_opj_decompress))

@@ -213,6 +213,37 @@ TEST(a_picture_in_parts_is_read_whole)
     }
 }
 
+#define FOLDER TEST_BUILD "/tests/records"
+
+/* As of tars: two folders of files and folders would be taken for one of files. */
+TEST(a_folder_of_records_is_refused_if_it_holds_folders)
+{
+    rec_file *f = three_records();
+    bzna_dataset_config config;
+    opened o;
+    mkdir(FOLDER, 0777);
+    rmdir(FOLDER "/sub");
+    rec_save(f, FOLDER "/a.rec", 0);
+    rec_save(f, FOLDER "/b.rec", 0);
+    mkdir(FOLDER "/.hidden", 0777);
+    open_path(&o, FOLDER, NULL);
+    CHECK_EQ(o.status, BZNA_OK);
+    CHECK_EQ(bzna_dataset_count(o.dataset), 6);
+    bzna_dataset_close(o.dataset);
+    mkdir(FOLDER "/sub", 0777);
+    open_path(&o, FOLDER, NULL);
+    CHECK_EQ(o.status, BZNA_E_FORMAT);
+    CHECK_CONTAINS(o.err.message, FOLDER ": it holds folders as well as RecordIO files (\"sub\")");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.format = "folder";                               /* then it is one of pictures, and has none */
+    open_path(&o, FOLDER, &config);
+    CHECK_EQ(o.status, BZNA_E_NO_SAMPLES);
+    open_path(&o, FOLDER "/*.rec", NULL);
+    CHECK_EQ(o.status, BZNA_OK);
+    CHECK_EQ(bzna_dataset_count(o.dataset), 6);
+    close_all(&o, f);
+}
+
 /* ---- The list ---- */
 
 TEST(a_list_gives_labels_and_names_by_id)
@@ -706,7 +737,7 @@ int main(int argc, char **argv)
     test_start(argv);
     if (bzna_context_open(NULL, &context, NULL) != BZNA_OK)
         return 1;
-    RUN(a_file_of_no_bytes_has_no_records)
+    RUN(a_file_of_no_bytes_has_no_records) RUN(a_folder_of_records_is_refused_if_it_holds_folders)
     RUN(fields_are_those_of_the_records) RUN(the_picture_begins_behind_the_labels) RUN(records_in_parts_are_joined)
     RUN(a_picture_in_parts_is_read_whole) RUN(a_list_gives_labels_and_names_by_id) RUN(the_idx_says_where_records_begin)
     RUN(an_idx_older_than_its_file_is_not_used) RUN(an_idx_of_another_file_is_refused_with_a_hint)
