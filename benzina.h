@@ -1954,9 +1954,9 @@ typedef struct bzna_place {
 
 /* Gives a value of a provider's sample: sets *size to its bytes, and writes it to buffer if it has
  * no more than capacity bytes. If it has more, nothing need be written, and the function is called
- * again with a larger buffer, by the same thread; both times it returns BZNA_OK. A loader offers
- * more than most samples need, so that this is rare. bzna_provider says what the function returns,
- * and on which threads it runs.
+ * again with a larger buffer, perhaps later and by another thread; both times it returns BZNA_OK. A
+ * loader offers more than most samples need, so that this is rare. bzna_provider says what the
+ * function returns, and on which threads it runs.
  *     user       bzna_provider.user
  *     index      of the sample, 0..count - 1
  *     field      number of the field in bzna_provider.fields
@@ -2012,11 +2012,12 @@ typedef bzna_status (*bzna_provider_unpack_fn)(void *user, uint64_t index, uint3
  * They return BZNA_OK, or a failure:
  *     BZNA_E_NOT_FOUND   the sample has no such value: a missing target is BZNA_TARGET_NONE,
  *                        missing numbers are NaN, missing text and bytes are NULL, and a missing
- *                        picture fails the sample if it is wanted
+ *                        picture fails the sample if it is wanted, or the only one
  *     BZNA_E_IO          trouble with the data. The sample fails with E_IO, after read.retries more
- *                        attempts
- *     BZNA_E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_CODEC, E_DECODE, E_MISMATCH, E_UNSUPPORTED,
- *     E_MEMORY           the sample fails with it
+ *                        attempts, or at once if unpack failed for a picture
+ *     BZNA_E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_CODEC, E_DECODE, E_MISMATCH, E_UNSUPPORTED
+ *                        the sample fails with it
+ *     BZNA_E_MEMORY      the sample is made once more; then the run ends (chapter 6)
  *     any other number   the sample fails with E_CALLBACK, and the number becomes native_code: the
  *                        code of a library that you ask may be returned as it is, if it is not one
  *                        of the above
@@ -2560,6 +2561,7 @@ typedef struct bzna_make_input {
  * Returns BZNA_OK, or a negative number, with which the sample fails:
  *     BZNA_E_CALLBACK                     the program is at fault: errors.on_callback_error
  *     E_FORMAT, E_MISMATCH, E_LIMIT, ...  the data are damaged
+ *     E_MEMORY                            the sample is made once more; then the run ends
  *     any other                           as E_FORMAT; the number becomes native_code
  * It must not call functions that take a context, data set or loader. */
 typedef bzna_status (*bzna_make_fn)(void *user, const bzna_make_input *input, bzna_error *err);
@@ -2571,7 +2573,7 @@ typedef struct bzna_made {
     uint32_t    dtype;                /* BZNA_DTYPE_FLOAT32, _UINT8, _INT32 or _INT64 */
     uint32_t    dimensions;           /* numbers at shape, at most 4 */
     int64_t     shape[4];             /* of a sample, the outermost one first; each at least 1 */
-    /* the numbers of a sample that failed, or failed before make was called. 0: floats are NaN,
+    /* the numbers of a sample that failed in make, or before it was called. 0: floats are NaN,
      * integers -1, and uint8 0; 1: all are 0 */
     uint32_t    zero;
     uint32_t    reserved0;            /* must be 0 */
@@ -2782,9 +2784,9 @@ enum {
     /* it is not delivered; if no other batch is left then, opening fails */
     BZNA_LAST_DROP    = 1,
     /* it is filled from the start of the epoch's order; bzna_batch_info.count says how many of its
-     * samples are real. What ends a run does so in the others, too. With bzna_loader_set_batches,
-     * each short batch is filled with the samples that follow it in the list, then from the
-     * start */
+     * samples are real. What ends a run does so in the others, too. With sizes of
+     * bzna_loader_set_batches, each short batch is filled with the samples that follow it in the
+     * list, then from the start */
     BZNA_LAST_PAD     = 2,
     /* it is filled with order.pad_value and order.pad_target; bzna_batch_info.count says how many
      * of its samples are real. The slots after them have the index UINT64_MAX and no fields */
@@ -2803,9 +2805,9 @@ enum {
 enum {
     BZNA_ON_ERROR_FILL    = 0,        /* its slot holds the out-of-bounds color */
     /* its slot gets the sample at the position world_size further on in the epoch's order (with
-     * bzna_loader_set_batches, at the next position), and after the end from its start, and so on
-     * up to 64 times. That is the same sample in every run, and it is delivered at its own position
-     * as well */
+     * sizes of bzna_loader_set_batches, at the next position), and after the end from its start,
+     * and so on up to 64 times. That is the same sample in every run, and it is delivered at its
+     * own position as well */
     BZNA_ON_ERROR_REPLACE = 1,
     BZNA_ON_ERROR_STOP    = 2         /* bzna_loader_next returns its error instead of its batch */
 };
@@ -2977,8 +2979,9 @@ typedef struct bzna_loader_fields {
      * UTF-8, and none is empty.
      *     integers   [N] int64; -1 if a sample has none
      *     vectors    [N, k] float32. k is how many numbers the first sample has, or the number
-     *                after a colon: "cls,label:16". A shorter vector, or a failed sample, leaves
-     *                NaN in the rest of its row; a longer one fails its sample with E_MISMATCH
+     *                after a colon: "cls,label:16". A shorter vector, or a sample that could not
+     *                be read, leaves NaN in the rest of its row; a longer one fails its sample
+     *                with E_MISMATCH
      * "label=cls" is the field "cls" as the tensor "label" */
     const char *tensors;
     /* at most 64 fields of any kind for bzna_batch_bytes, by name, with commas between them. This
@@ -3177,8 +3180,8 @@ typedef struct bzna_batch_info {
      *     NHWC               {batch, height, width, channels}
      *     several views      {views, batch, ...}: the shape above, once for each view
      *     several slices     data is the first slice's: slices has all of them
-     *     without pictures   data is NULL, bytes is 0, and there is no name; shape[0] says how many
-     *                        samples a batch has room for */
+     *     without pictures   bytes is 0, there is no name, and data means nothing; shape[0] is what
+     *                        it is with pictures */
     bzna_tensor        image;
     uint32_t           layout;        /* BZNA_LAYOUT_... of image */
     uint32_t           last_of_epoch; /* 1: no batch of this epoch comes after it */
@@ -3517,7 +3520,7 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
  *     data    set to the value, which is the loader's and valid until the batch is released:
  *             an image as a stream of its own, as from bzna_image_annexb; an integer as int64_t; a
  *             vector as float; text and bytes as they are. A NUL follows each. NULL if the sample
- *             has none, or failed
+ *             has none, or could not be read; one that could not be decoded has its values
  *     size    set to the bytes at data, without that NUL; 0 if data is NULL
  * Statuses: E_NOT_FOUND if fields.bytes does not name it; E_RANGE past the last slot. */
 BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name, uint32_t slot,

@@ -11,8 +11,8 @@
  *
  * What decided the CPU loops (500x375 4:2:0 to 224x224, random crops; gcc 12, -O3, taken in turns):
  *   - vectors of eight floats, of gcc and clang, in one width: loops of AVX-512 make the crop alone no faster, a loader
- *     of JPEG or CIFAR by 2 %, and one of 64x64 pictures, which decode in 16 us, by 8 %, for twice the code; stores past
- *     the caches, which took them, are of no use to it;
+ *     of JPEG or CIFAR by 2 %, and one of 64x64 pictures, which decode in 16 us, by 8 %, for twice the code; stores
+ *     past the caches, which took them, are of no use to it;
  *   - no more samples than the filter has: eight instead of five cost a fifth of the warp. The last columns of a row
  *     overlap those before: a test at each store costs a tenth;
  *   - filters are horizontal first: an input row is filtered once, and output rows share it. Samples of four columns
@@ -437,15 +437,17 @@ BZI_KERNEL_FN float bzi_kernel_bilinear(float p00, float p01, float p10, float p
     return bzi_kernel_lerp(bzi_kernel_lerp(p00, p01, x), bzi_kernel_lerp(p10, p11, x), y);
 }
 
-/* Sample (x, y) of plane p. Conditions, because an index that varies would put the slot into memory on the GPU. */
-BZI_KERNEL_FN float bzi_kernel_fetch(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, int32_t x,
+/* Sample (x, y) of plane p. Conditions, because an index that varies would put the slot into memory on the GPU. A copy,
+ * because clang 19 makes such an index of conditions on what a pointer points to. */
+BZI_KERNEL_FN float bzi_kernel_fetch(const bzi_kernel_slot *given, const bzi_kernel_view *view, int p, int32_t x,
                                      int32_t y)
 {
+    const bzi_kernel_slot slot = *given;
     const uint64_t plane = p == 0 ? view->plane[0] : p == 1 ? view->plane[1] : view->plane[2];
-    const int32_t pitch = p == 0 ? slot->pitch[0] : p == 1 ? slot->pitch[1] : slot->pitch[2];
-    const int32_t step = p == 0 ? slot->step[0] : p == 1 ? slot->step[1] : slot->step[2];
+    const int32_t pitch = p == 0 ? slot.pitch[0] : p == 1 ? slot.pitch[1] : slot.pitch[2];
+    const int32_t step = p == 0 ? slot.step[0] : p == 1 ? slot.step[1] : slot.step[2];
     const int64_t at = bzi_kernel_offset(y, pitch) + bzi_kernel_offset(x, step);
-    return bzi_kernel_load(bzi_kernel_at(plane + (uint64_t)at), slot->depth, slot->low_zeros);
+    return bzi_kernel_load(bzi_kernel_at(plane + (uint64_t)at), slot.depth, slot.low_zeros);
 }
 
 BZI_KERNEL_FN float bzi_kernel_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, bzi_kernel_tap x,

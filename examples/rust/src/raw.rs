@@ -74,9 +74,9 @@ pub type bzna_codec_decode_fn = Option<unsafe extern "C" fn(state: *mut c_void, 
 pub type bzna_codec_unwrap_fn = Option<unsafe extern "C" fn(state: *mut c_void, data: *const c_void, bytes: u64, image: *mut bzna_image, err: *mut bzna_error) -> bzna_status>;
 
 /// Gives a value of a provider's sample: sets \*size to its bytes, and writes it to buffer if it has no more than
-/// capacity bytes. If it has more, nothing need be written, and the function is called again with a larger buffer, by
-/// the same thread; both times it returns BZNA_OK. A loader offers more than most samples need, so that this is rare.
-/// bzna_provider says what the function returns, and on which threads it runs.
+/// capacity bytes. If it has more, nothing need be written, and the function is called again with a larger buffer,
+/// perhaps later and by another thread; both times it returns BZNA_OK. A loader offers more than most samples need, so
+/// that this is rare. bzna_provider says what the function returns, and on which threads it runs.
 /// ```text
 /// user       bzna_provider.user
 /// index      of the sample, 0..count - 1
@@ -169,6 +169,7 @@ pub type bzna_picture_fn = Option<unsafe extern "C" fn(user: *mut c_void, sample
 /// ```text
 /// BZNA_E_CALLBACK                     the program is at fault: errors.on_callback_error
 /// E_FORMAT, E_MISMATCH, E_LIMIT, ...  the data are damaged
+/// E_MEMORY                            the sample is made once more; then the run ends
 /// any other                           as E_FORMAT; the number becomes native_code
 /// ```
 /// It must not call functions that take a context, data set or loader.
@@ -572,8 +573,8 @@ pub const BZNA_LAST_PARTIAL: u32 = 0;
 /// It is not delivered; if no other batch is left then, opening fails
 pub const BZNA_LAST_DROP: u32 = 1;
 /// It is filled from the start of the epoch's order; bzna_batch_info.count says how many of its samples are real. What
-/// ends a run does so in the others, too. With bzna_loader_set_batches, each short batch is filled with the samples
-/// that follow it in the list, then from the start
+/// ends a run does so in the others, too. With sizes of bzna_loader_set_batches, each short batch is filled with the
+/// samples that follow it in the list, then from the start
 pub const BZNA_LAST_PAD: u32 = 2;
 /// It is filled with order.pad_value and order.pad_target; bzna_batch_info.count says how many of its samples are real.
 /// The slots after them have the index UINT64_MAX and no fields
@@ -591,9 +592,9 @@ pub const BZNA_DECODER_NVDEC: u32 = 2;
 // sample, and end the run with every setting: chapter 6.
 /// Its slot holds the out-of-bounds color
 pub const BZNA_ON_ERROR_FILL: u32 = 0;
-/// Its slot gets the sample at the position world_size further on in the epoch's order (with bzna_loader_set_batches,
-/// at the next position), and after the end from its start, and so on up to 64 times. That is the same sample in every
-/// run, and it is delivered at its own position as well
+/// Its slot gets the sample at the position world_size further on in the epoch's order (with sizes of
+/// bzna_loader_set_batches, at the next position), and after the end from its start, and so on up to 64 times. That is
+/// the same sample in every run, and it is delivered at its own position as well
 pub const BZNA_ON_ERROR_REPLACE: u32 = 1;
 /// bzna_loader_next returns its error instead of its batch
 pub const BZNA_ON_ERROR_STOP: u32 = 2;
@@ -1646,7 +1647,7 @@ structs! {
         dimensions: u32,
         /// Of a sample, the outermost one first; each at least 1
         shape: [i64; 4],
-        /// The numbers of a sample that failed, or failed before make was called. 0: floats are NaN, integers -1, and
+        /// The numbers of a sample that failed in make, or before it was called. 0: floats are NaN, integers -1, and
         /// uint8 0; 1: all are 0
         zero: u32,
         /// Must be 0
@@ -1967,8 +1968,9 @@ structs! {
         /// ```text
         /// integers   [N] int64; -1 if a sample has none
         /// vectors    [N, k] float32. k is how many numbers the first sample has, or the number
-        ///            after a colon: "cls,label:16". A shorter vector, or a failed sample, leaves
-        ///            NaN in the rest of its row; a longer one fails its sample with E_MISMATCH
+        ///            after a colon: "cls,label:16". A shorter vector, or a sample that could not
+        ///            be read, leaves NaN in the rest of its row; a longer one fails its sample
+        ///            with E_MISMATCH
         /// ```
         /// "label=cls" is the field "cls" as the tensor "label"
         tensors: *const c_char,
@@ -2163,8 +2165,8 @@ structs! {
         /// NHWC               {batch, height, width, channels}
         /// several views      {views, batch, ...}: the shape above, once for each view
         /// several slices     data is the first slice's: slices has all of them
-        /// without pictures   data is NULL, bytes is 0, and there is no name; shape[0] says how many
-        ///                    samples a batch has room for
+        /// without pictures   bytes is 0, there is no name, and data means nothing; shape[0] is what
+        ///                    it is with pictures
         /// ```
         image: bzna_tensor,
         /// BZNA_LAYOUT_... of image
