@@ -8236,12 +8236,12 @@ static int bzi_span_integer(bzi_span s, uint64_t *out)
 
 #ifndef BENZINA_NO_SHARDS
 
-/* Takes the next word, which is empty at the end and before a NUL. */
+/* Takes the next word, which is empty at the end and before a control character. */
 static bzi_span bzi_text_word(bzi_span *rest)
 {
     uint64_t size = 0;
 
-    while (rest->size && *rest->data - 1u < ' ')
+    while (rest->size && memchr(" \t\n\v\f\r", *rest->data, 6))
         *rest = bzi_span_skip(*rest, 1);
     while (size < rest->size && rest->data[size] > ' ')
         size++;

@@ -1851,6 +1851,9 @@ class Shards(InWebDataset):
 
     @needs("PIL")
     def test_what_is_written_is_read_as_it_was(self):
+        clock = unittest.mock.patch("time.time", return_value=5.0)          # gzip writes it
+        clock.start()
+        self.addCleanup(clock.stop)
         random = numpy.random.default_rng(1)
         pixels = random.integers(0, 256, (12, 10, 3)).astype("uint8")
         sample = {
