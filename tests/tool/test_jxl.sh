@@ -59,8 +59,15 @@ same_pixels() {
     for picture in "$T"/batch_jxl/[0-9]*.ppm; do
         # what the warp turns is rounded otherwise than what djxl has turned, once it is scaled, too
         [ "$1 $(basename "$picture")" = "random $turned.ppm" ] ||
-            cmp "$picture" "$T/batch_djxl/$(basename "$picture")" || return
+            cmp "$picture" "$T/batch_djxl/$(basename "$picture")" ||
+            is_near "$picture" "$T/batch_djxl/$(basename "$picture")" || return
     done
+}
+# On other processors than x86-64, libjxl rounds for djxl otherwise than for its callers: at most 1 of 255 apart.
+is_near() {
+    [ "$(uname -m)" != x86_64 ] && cmp -l "$1" "$2" | awk '
+        function octal(text) { return int(text / 100) * 64 + int(text / 10) % 10 * 8 + text % 10 }
+        { apart = octal($2) - octal($3); if (apart > 1 || apart < -1) bad = 1 } END { exit bad }'
 }
 check pixels_are_those_of_djxl same_pixels none
 check pixels_of_parts_are_those_of_djxl same_pixels random
