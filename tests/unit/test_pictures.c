@@ -745,8 +745,8 @@ static const struct { const char *name; double tolerance; } stills[] = {
     { "webp_lossy.webp", 1.0 },      { "webp_lossy_clear.webp", 1.0 }, { "gif_87.gif", 0 },
     { "gif_animated_clear.gif", 0 },       { "bmp_palette_8.bmp", 0 },     { "bmp_1.bmp", 0 },
     { "tiff_lzw.tif", 0 },           { "tiff_palette.tif", 0 },      { "tiff_cmyk.tif", 0 },
-    { "tiff_fax.tif", 0 },           { "tiff_jpeg.tif", 0 },         { "jpeg2000.jp2", 0 },
-    { "jpeg2000_gray.j2k", 0 },
+    { "tiff_fax.tif", 0 },           { "tiff_jpeg.tif", 0 },         { "tiff_old_lzw.tif", 0 },
+    { "jpeg2000.jp2", 0 },           { "jpeg2000_gray.j2k", 0 },
 };
 
 static int has_decoder(const char *name)

@@ -7,6 +7,7 @@ They are kept because a test would need these programs; what libavcodec encodes,
 """
 import io
 import os
+import struct
 import subprocess
 
 import numpy as np
@@ -31,6 +32,19 @@ def keep(name, data, is_decoded=True):
     if name.endswith(".gif"):                           # the indices of its palette
         with open(name + ".index", "wb") as f:
             f.write(Image.open(io.BytesIO(data)).tobytes())
+
+
+def old_lzw(gray):
+    """A gray TIFF as libtiff 3 and older programs compressed it: codes begin at a byte's least significant bit. They
+    have 9 bits here, since a code that empties the table comes in time."""
+    codes, width, height = [], *gray.size
+    for i, sample in enumerate(gray.tobytes()):
+        codes += ([256] if i % 200 == 0 else []) + [sample]
+    number = sum(code << 9 * i for i, code in enumerate(codes + [257]))
+    packed = number.to_bytes((9 * len(codes) + 9 + 7) // 8, "little")
+    tags = [(256, width), (257, height), (258, 8), (259, 5), (262, 1), (273, 8), (277, 1), (278, height), (279, len(packed))]
+    directory = struct.pack("<H", len(tags)) + b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags)
+    return b"II*\0" + struct.pack("<I", 8 + len(packed)) + packed + directory + bytes(4)
 
 
 def saved(picture, kind, **options):
@@ -129,6 +143,7 @@ def stills(picture):
     keep("tiff_palette.tif", saved(few, "TIFF"))
     keep("tiff_cmyk.tif", saved(picture.convert("CMYK"), "TIFF"))
     keep("tiff_fax.tif", saved(gray.convert("1"), "TIFF", compression="group4"))
+    keep("tiff_old_lzw.tif", old_lzw(gray))
     keep("tiff_jpeg.tif", saved(picture, "TIFF", compression="jpeg"))
     keep("jpeg2000.jp2", saved(picture, "JPEG2000"))
     keep("jpeg2000_gray.j2k", saved(gray, "JPEG2000", no_jp2=True))
