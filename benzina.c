@@ -8639,11 +8639,11 @@ static const char *bzi_folder_name(const bzi_folder *folder, uint64_t index)
 static bzna_status bzi_folder_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     const bzi_folder *folder = c->own;
-    const bzi_folder_file *file = folder->held + index;
+    const bzi_folder_file *held = folder->held;
     (void)err;
 
-    extent->data = folder->held && !extent->naming ? file->data : NULL;
-    extent->size = extent->data ? file->size : BZI_TO_END;
+    extent->data = held && !extent->naming ? held[index].data : NULL;
+    extent->size = extent->data ? held[index].size : BZI_TO_END;
     extent->file = extent->data ? 0 : index + 1;
     return BZNA_OK;
 }
@@ -8681,7 +8681,7 @@ static void bzi_folder_hold(const bzi_container *c, const bzi_sample *sample)
     if (!folder->held)
         BZI_ARENA_ZERO(folder->arena, folder->held, c->count);
     if (folder->held && size <= folder->left) {
-        bzi_folder_file *file = &folder->held[sample->index];
+        bzi_folder_file *file = folder->held + sample->index;
 
         folder->left -= size;
         file->size = size;
