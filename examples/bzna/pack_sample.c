@@ -170,7 +170,7 @@ char *pack_heif_read(const AVPacket *file, AVFrame *frame, int *orientation, uin
 static char *packet_fill(AVPacket *file, const void *data, uint64_t size)
 {
     if (size > INT32_MAX / 2 || av_new_packet(file, (int)size) < 0) return pack_errno_reason("cannot be read", ENOMEM);
-    memcpy(file->data, data, (size_t)size);
+    if (data) memcpy(file->data, data, (size_t)size);
     return NULL;
 }
 
