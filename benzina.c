@@ -941,7 +941,7 @@ static void *bzi_os_aligned(size_t size, size_t align)
     if (posix_memalign(&p, size < huge ? align : huge, size))
         return NULL;
 #ifdef MADV_HUGEPAGE
-    /* the system clears a page of 2 MiB in less time than it finds 512 small ones; it may have none */
+    /* to clear a page of 2 MiB takes less time than 512 page faults; if the system has none, pages stay small */
     if (size >= huge)
         madvise(p, size, MADV_HUGEPAGE);
 #endif
@@ -1689,7 +1689,7 @@ static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
     *buffer = (bzi_buffer){ 0 };
 }
 
-/* An arena is freed as a whole. It has a block for each part, but short texts share blocks. */
+/* An arena is freed as a whole. It has a block for each part, but texts and small files share blocks. */
 typedef struct bzi_arena_block {
     _Alignas(16) struct bzi_arena_block *next;
     uint64_t bytes;                   /* of all of it */
@@ -1703,8 +1703,8 @@ typedef struct bzi_arena {
     uint64_t          room;           /* of the last block for texts; each is twice as large, up to BZI_ARENA_ROOM */
 } bzi_arena;
 
-#define BZI_ARENA_TEXT 16384u         /* bytes of a short text, at most */
-#define BZI_ARENA_ROOM 2097136u       /* bytes of a block for texts, at most: a large page, with the block's own 16 */
+#define BZI_ARENA_TEXT 16384u         /* bytes of what shares a block, at most */
+#define BZI_ARENA_ROOM 2097136u       /* bytes of a shared block, at most: a large page, with the block's own 16 */
 
 static void *bzi_arena_add(bzi_arena *arena, uint64_t bytes)
 {

@@ -425,16 +425,9 @@ bzna_status archive_read_picture(const archive *a, uint64_t index, const char *t
 archive_codec_text archive_codec(const bzna_image_info *info)
 {
     archive_codec_text result;
-    uint64_t count;
-    const bzna_codec *codecs = bzna_formats_codecs(&count);
-    uint32_t own = info->codec - BZNA_CODEC_OWN;
     snprintf(result.text, sizeof result.text, "%s", info->fourcc                     ? tool_fourcc(info->fourcc).text
                                                     : info->codec == BZNA_CODEC_RAW ? "raw" : "unknown");
     for (char *end = result.text + strlen(result.text); end > result.text && end[-1] == ' '; end--) end[-1] = 0;
-    /* "JPEG 2000" and "JPEG XL" begin as "JPEG" does: they are called by their extensions */
-    if (own < count && !strcmp(result.text, "jpeg"))
-        snprintf(result.text, sizeof result.text, "%.*s", (int)strcspn(codecs[own].extensions, " "),
-                 codecs[own].extensions);
     return result;
 }
 

@@ -764,7 +764,8 @@ enum { RECORD_COUNT = 3, RECORD_AT = 5, RECORD_BYTES = RECORD_AT + PIXELS };
 /* How a record is given, and what is wrong with it. */
 typedef struct recorded {
     uint8_t bytes[RECORD_COUNT][RECORD_BYTES];
-    int     in_memory, lie;           /* lie: 1: it is too short; 2: a picture lies outside of it; 3: as in parts */
+    int     in_memory, lie;           /* lie: 1: it is too short; 2: a picture lies outside of it; 3: as in parts;
+                                       * 4: the picture of sample 1 is refused */
     int     reads, unpacks;
 } recorded;
 
@@ -815,6 +816,7 @@ static bzna_status record_unpack(void *user, uint64_t index, uint32_t field, voi
     } else {
         place->offset = r->lie == 2 ? RECORD_BYTES - PIXELS + 1 : RECORD_AT;
         place->size = PIXELS;
+        return r->lie == 4 && index == 1 ? -77 : BZNA_OK;
     }
     return BZNA_OK;
 }
@@ -892,6 +894,30 @@ TEST(records_that_cannot_be_cost_their_samples)
             CHECK_CONTAINS(err.message, "sample 1");
             bzna_dataset_close(dataset);
         }
+}
+
+/* Pictures are unpacked on a decoder thread. The others are no pictures, so each sample fails for its own reason. */
+TEST(a_picture_that_unpack_refuses_costs_its_own_slot_and_counts_as_not_read)
+{
+    recorded r = { .lie = 4 };
+    bzna_dataset *dataset = open_recorded(&r, 0);
+    bzna_loader_config c = { .struct_size = sizeof c };
+    bzna_statistics stats = { .struct_size = sizeof stats };
+    bzna_loader *loader;
+    bzna_batch *batch = NULL;
+    bzna_batch_info info;
+    c.output.batch_size = RECORD_COUNT;
+    c.output.width = c.output.height = 8;
+    loader = open_loader(dataset, &c);
+    info = next(loader, &batch);
+    CHECK_EQ(info.failed, RECORD_COUNT);
+    for (int i = 0; i < RECORD_COUNT; i++)
+        CHECK_EQ(info.status[i], i == 1 ? BZNA_E_CALLBACK : BZNA_E_CODEC);
+    CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, NULL), BZNA_OK);
+    CHECK(stats.failed_read == 1 && stats.failed_other == 0);
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
@@ -1112,7 +1138,8 @@ TEST_MAIN(
     RUN(samples_of_any_size_fit_under_the_ceiling_of_memory)
     RUN(no_lock_is_held_while_a_provider_runs)
     RUN(a_record_is_read_once_and_holds_all_fields) RUN(records_that_cannot_be_cost_their_samples)
-          RUN(a_provider_that_cannot_be_is_refused_by_the_name_of_its_member)
+    RUN(a_picture_that_unpack_refuses_costs_its_own_slot_and_counts_as_not_read)
+    RUN(a_provider_that_cannot_be_is_refused_by_the_name_of_its_member)
     RUN(another_field_of_integers_can_be_the_target)
     RUN(classes_have_the_names_that_a_provider_gives)
     RUN(a_state_is_restored_only_with_the_same_fingerprint_and_fields)
