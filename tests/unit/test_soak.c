@@ -674,7 +674,7 @@ static void run_soak(double seconds, uint64_t seed)
     for (int i = 0; i < 1000 && threads() > threads_before; i++)
         usleep(1000);
     CHECK_NEAR(descriptors(), descriptors_before, DESCRIPTORS_ALLOWED);
-    CHECK(EMULATED || threads() == threads_before);         /* QEMU has threads of its own */
+    CHECK(EMULATED || threads() <= threads_before);         /* QEMU has threads of its own */
     printf("  the hash of %llu plans: %016llx\n", (unsigned long long)round, (unsigned long long)hash);
 }
 
