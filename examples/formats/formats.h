@@ -605,11 +605,12 @@ static inline void formats_put(uint8_t *to, int is_deep, uint32_t value)
         *to = (uint8_t)value;
 }
 
-/* Returns a sample of `bits` bits as one of `depth` bits, 8 to 16: fewer than 8 are stretched to 0..255, and of more
- * than depth the upper ones are taken. */
+/* Returns a sample of `bits` bits as one of `depth` bits, 8 to 16: fewer are stretched, so that the largest stays the
+ * largest, and of more the upper ones are taken. */
 static inline uint32_t formats_scale(uint32_t value, uint32_t bits, uint32_t depth)
 {
-    return bits > depth ? value >> (bits - depth) : bits < 8 ? value * 255 / ((1u << bits) - 1) : value;
+    return bits > depth ? value >> (bits - depth) :
+           bits < depth ? value * ((1u << depth) - 1) / ((1u << bits) - 1) : value;
 }
 
 /* A file in memory, as a library reads it that has its own way of reading. */

@@ -8,7 +8,12 @@
  *
  * Gray, RGB and sYCC, whose chroma may be subsampled, of any number of bits: fewer than 8 are stretched to 0..255, and
  * of more than 16 the upper 16 are taken. OpenJPEG makes colors of numbers (pclr), and puts channels where cdef says.
- * Alpha is dropped. Samples that are signed are moved up by half of their range. Other color spaces are refused.
+ * Alpha and components after the third are dropped. Samples that are signed are moved up by half of their range. Other
+ * color spaces are refused.
+ *
+ * A picture has the size of its first component. If the second and third are no chroma of such a picture, their samples
+ * are repeated or left out as the reference grid says. Colors of fewer bits than the first one are stretched, and of
+ * more bits, the upper ones are taken.
  *
  * The parts of pictures that are not needed are not decoded. OpenJPEG allocates notes on each tile, code block and
  * precinct, so their number is limited by the bytes of the file before it sees the file. It does not check all of its
@@ -19,7 +24,9 @@
 
 #include <openjpeg.h>
 
-#define J2K_COMPONENTS  8u            /* more cost memory, and are no pictures */
+#define J2K_COMPONENTS  512u          /* 257 are in a conformance file */
+#define J2K_RATIO       8u            /* samples of all components for one of the first, which the library limits */
+#define J2K_SAMPLES     (1u << 24)    /* of all components, however small the first one is */
 #define J2K_PARTS_BYTES (64u << 20)   /* notes on code blocks and precincts, however few bytes a file has */
 #define J2K_PARTS_RATIO 4096u         /* bytes of notes for a byte of the file, above that */
 
@@ -31,8 +38,9 @@ typedef struct j2k_file {
     opj_image_t  *image;              /* as its header says, until it is decoded */
     uint32_t      origin[2];          /* in the reference grid */
     uint32_t      colors;             /* 1 or 3 */
-    uint32_t      bits;               /* of a sample; with a palette, of its columns */
-    uint32_t      shift[2];           /* log2 of the subsampling of the second and third color */
+    uint32_t      bits;               /* of a sample of the first color */
+    uint32_t      step[2];            /* of the first component in the reference grid */
+    uint32_t      shift[2];           /* log2 of the subsampling of the planes of the second and third color */
 } j2k_file;
 
 /* Returns the content of the first box of a type, without an address if there is none. */
@@ -91,7 +99,7 @@ static bzna_status j2k_check(formats_bytes r, uint64_t bytes, bzna_error *err)
     formats_bytes siz = j2k_segment(&r);
     uint32_t n[8];                    /* ends of the picture, its origin, sizes of tiles, the origin of the first one */
     uint32_t components, least = 30, marker;
-    uint64_t tiles = 1, samples = 1, notes;
+    uint64_t tiles = 1, samples = 0, first = 0, notes;
     uint64_t end = UINT64_MAX;        /* how many bytes are left after the tile's part */
 
     formats_take(&siz, 2);
@@ -101,15 +109,24 @@ static bzna_status j2k_check(formats_bytes r, uint64_t bytes, bzna_error *err)
     if (!begins || siz.overrun || r.overrun)
         return bzna_formats_fail(err, BZNA_E_DECODE, "there is no picture, or it is truncated");
     if (components > J2K_COMPONENTS)
-        return bzna_formats_fail(err, BZNA_E_UNSUPPORTED, "pictures of more than 8 components are not read");
+        return bzna_formats_fail(err, BZNA_E_UNSUPPORTED, "pictures of more than 512 components are not read");
     for (int i = 0; i < 2; i++) {
         if (n[i] <= n[2 + i] || n[i] > INT32_MAX || !n[4 + i] || n[6 + i] > n[2 + i])
             return bzna_formats_fail(err, BZNA_E_DECODE, "the header is damaged");
-        samples *= n[i] - n[2 + i];
         tiles *= j2k_steps(n[i] - n[6 + i], n[4 + i]);
     }
-    if (tiles > bytes / 14)                                 /* the head of a tile has 14 bytes */
+    for (uint32_t i = 0; i < components; i++) {
+        const uint32_t step_x = (formats_take(&siz, 1), formats_u8(&siz)), step_y = formats_u8(&siz);
+
+        if (!step_x || !step_y)
+            return bzna_formats_fail(err, BZNA_E_DECODE, "the header is damaged");
+        samples += (uint64_t)j2k_steps(n[0] - n[2], step_x) * j2k_steps(n[1] - n[3], step_y);
+        first = i ? first : samples;
+    }
+    if (tiles > bytes / (14 + components))                  /* the head of a tile has 14 bytes, a packet at least 1 */
         return bzna_formats_fail(err, BZNA_E_TRUNCATED, "there are more tiles than the file has room for");
+    if (samples > J2K_SAMPLES && samples / J2K_RATIO > first)
+        return bzna_formats_fail(err, BZNA_E_LIMIT, "there are too many samples in its other components");
 
     while ((marker = formats_u16(&r)) >= 0xff00 && !r.overrun) {
         const uint64_t before = r.left + 2;
@@ -134,7 +151,7 @@ static bzna_status j2k_check(formats_bytes r, uint64_t bytes, bzna_error *err)
             least = j2k_style(&segment, style, least);
         }
     }
-    notes = 300 * 2 * (samples * components >> least) / 3 * 4;      /* no more precincts than code blocks */
+    notes = 300 * 2 * (samples >> least) / 3 * 4;      /* no more precincts than code blocks */
     if (notes > J2K_PARTS_BYTES && notes / J2K_PARTS_RATIO > bytes)
         return bzna_formats_fail(err, BZNA_E_LIMIT, "its code blocks or precincts are too small for so few bytes");
     return BZNA_OK;
@@ -178,6 +195,12 @@ static bzna_status j2k_header(j2k_file *j, int is_file, bzna_error *err)
     return BZNA_OK;
 }
 
+/* Log2 of the subsampling of planes for chroma of such steps; 0: its samples are placed by the reference grid. */
+static uint32_t j2k_shift(uint32_t step, uint32_t chroma)
+{
+    return chroma == 2 * step ? 1 : chroma == 4 * step ? 2 : 0;
+}
+
 /* Bits of a sample of the planes. */
 static uint32_t j2k_depth(const j2k_file *j) { return j->bits <= 8 ? 8 : j2k_least(j->bits, 16); }
 
@@ -211,13 +234,15 @@ static bzna_status j2k_open(j2k_file *j, const void *data, uint64_t bytes, bzna_
         j->bits = (formats_u8(&pclr) & 127) + 1;
         if (j->bits > 31 || pclr.overrun)
             return bzna_formats_fail(err, BZNA_E_DECODE, "its palette is damaged");
-    } else if (columns > 2) {
-        j->shift[0] = j2k_least(c[1].dx / c->dx / 2, 2);    /* others are noticed when they are decoded */
-        j->shift[1] = j2k_least(c[1].dy / c->dy / 2, 2);
+    } else if (columns > 2 && c[1].dx == c[2].dx && c[1].dy == c[2].dy) {
+        j->shift[0] = j2k_shift(c->dx, c[1].dx);
+        j->shift[1] = j2k_shift(c->dy, c[1].dy);
     }
     j->colors = columns < 3 || space == GRAY || space == ICC_GRAY ? 1 : 3;
     j->origin[0] = j->image->x0;
     j->origin[1] = j->image->y0;
+    j->step[0] = c->dx;
+    j->step[1] = c->dy;
     shape->width = c->w;
     shape->height = c->h;
     shape->depth = j2k_depth(j);
@@ -248,11 +273,17 @@ static bzna_status j2k_inspect(void *state, const void *data, uint64_t bytes, bz
     return status;
 }
 
-/* Returns the column or row of a component for one of the planes. Those of planes count from `origin`, those of the
- * component from `begin`. Chroma may have fewer than planes have. */
-static uint32_t j2k_place(uint32_t place, uint32_t origin, uint32_t begin, uint32_t count)
+/* Returns the column or row of a component for one of a plane: the one at its place in the reference grid or before.
+ * Components begin after the picture's origin if they have no sample there, and chroma may have fewer than planes have.
+ *     place    of the plane, whose samples are `step` apart in the grid
+ *     apart    how far those of the component are apart
+ *     begin    the number of the component's first one, and their `count` */
+static uint32_t j2k_place(uint64_t place, uint32_t origin, uint32_t step, uint32_t apart, uint32_t begin,
+                          uint32_t count)
 {
-    return place + origin < begin ? 0 : j2k_least(place + origin - begin, count - 1);
+    const uint64_t number = (place + j2k_steps(origin, step)) * step / apart;
+
+    return number < begin ? 0 : number - begin < count ? (uint32_t)(number - begin) : count - 1;
 }
 
 /* Writes what is needed of a color: OpenJPEG's numbers, as samples of 8 or 16 bits. Returns 0 if they are not as the
@@ -263,22 +294,39 @@ static int j2k_write(const j2k_file *j, const bzna_rectangle *needed, const bzna
     const uint32_t shift_x = color ? j->shift[0] : 0, shift_y = color ? j->shift[1] : 0;
     const uint32_t x0 = needed->x0 >> shift_x, x1 = ((needed->x1 - 1) >> shift_x) + 1;
     const uint32_t y1 = ((needed->y1 - 1) >> shift_y) + 1;
-    const uint32_t middle = c->sgnd ? 1u << (j->bits - 1) : 0, depth = j2k_depth(j);
+    const uint32_t step_x = j->step[0] << shift_x, step_y = j->step[1] << shift_y, depth = j2k_depth(j);
 
-    if (!c->data || !c->w || !c->h || c->prec != j->bits || c->dx != j->image->comps->dx << shift_x ||
-        c->dy != j->image->comps->dy << shift_y)
+    if (!c->data || !c->w || !c->h || !c->prec || c->prec > 31)
         return 0;
     for (uint32_t y = needed->y0 >> shift_y; y < y1; y++) {
         uint8_t *to = formats_row(planes, color, y) + (uint64_t)x0 * planes->step;
-        const uint32_t origin_x = j2k_steps(j->origin[0], c->dx), origin_y = j2k_steps(j->origin[1], c->dy);
-        const OPJ_INT32 *row = c->data + (uint64_t)j2k_place(y, origin_y, c->y0, c->h) * c->w;
+        const OPJ_INT32 *row = c->data + (uint64_t)j2k_place(y, j->origin[1], step_y, c->dy, c->y0, c->h) * c->w;
 
         for (uint32_t x = x0; x < x1; x++, to += planes->step) {
-            const uint32_t number = (uint32_t)row[j2k_place(x, origin_x, c->x0, c->w)] + middle;
-            formats_put(to, depth > 8, formats_scale(number, j->bits, depth));
+            const uint32_t number = (uint32_t)row[j2k_place(x, j->origin[0], step_x, c->dx, c->x0, c->w)] +
+                                    (c->sgnd ? 1u << (c->prec - 1) : 0);
+            formats_put(to, depth > 8, formats_scale(number, c->prec, depth));
         }
     }
     return 1;
+}
+
+/* Asks for a part of a picture whose samples are those of the grid. The samples of another component that belong to it
+ * may be beside it, by fewer columns or rows than they are apart. */
+static int j2k_area(j2k_file *j, const bzna_rectangle *needed)
+{
+    const opj_image_t *const image = j->image;
+    const uint32_t x = image->x0 + needed->x0, y = image->y0 + needed->y0;
+    uint32_t more[2] = { 0, 0 };
+
+    for (uint32_t i = 0; i < j->colors && i < image->numcomps; i++) {
+        more[0] = more[0] < image->comps[i].dx ? image->comps[i].dx - 1 : more[0];
+        more[1] = more[1] < image->comps[i].dy ? image->comps[i].dy - 1 : more[1];
+    }
+    return opj_set_decode_area(j->codec, j->image, (OPJ_INT32)(x - j2k_least(needed->x0, more[0])),
+                               (OPJ_INT32)(y - j2k_least(needed->y0, more[1])),
+                               (OPJ_INT32)j2k_least(image->x0 + needed->x1 + more[0], image->x1),
+                               (OPJ_INT32)j2k_least(image->y0 + needed->y1 + more[1], image->y1));
 }
 
 static bzna_status j2k_decode(void *state, const void *data, uint64_t bytes, const bzna_rectangle *needed,
@@ -287,20 +335,17 @@ static bzna_status j2k_decode(void *state, const void *data, uint64_t bytes, con
     bzna_codec_shape shape;
     j2k_file j;
     bzna_status status = j2k_open(&j, data, bytes, &shape, err);
-    const OPJ_INT32 x = (OPJ_INT32)j.origin[0], y = (OPJ_INT32)j.origin[1];
 
     (void)state;
     if (status == BZNA_OK && (shape.width != planes->width || shape.height != planes->height))
         status = bzna_formats_fail(err, BZNA_E_MISMATCH, "the picture's size has changed");
     else if (status == BZNA_OK &&
-             ((j.image->comps->dx == 1 && j.image->comps->dy == 1 &&
-               !opj_set_decode_area(j.codec, j.image, x + (OPJ_INT32)needed->x0, y + (OPJ_INT32)needed->y0,
-                                    x + (OPJ_INT32)needed->x1, y + (OPJ_INT32)needed->y1)) ||
+             ((j.step[0] == 1 && j.step[1] == 1 && !j2k_area(&j, needed)) ||
               !opj_decode(j.codec, j.stream, j.image) || !opj_end_decompress(j.codec, j.stream)))
         status = bzna_formats_fail(err, BZNA_E_DECODE, "the data are damaged");
     for (uint32_t i = 0; status == BZNA_OK && i < j.colors; i++)
         if (i >= j.image->numcomps || !j2k_write(&j, needed, planes, i))
-            status = bzna_formats_fail(err, BZNA_E_CODEC, "components of such sizes or depths are not supported");
+            status = bzna_formats_fail(err, BZNA_E_CODEC, "components without samples are not supported");
     j2k_close(&j);
     return status;
 }

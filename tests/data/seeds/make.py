@@ -2,9 +2,11 @@
 """Makes seeds of forms that ffmpeg and Pillow do not write: EXIF data in a PNG, run lengths in a BMP, notes in a WebP, sizes of
 samples in 16 bits in an mp4, a palette in a JP2. Their pixels need not make sense.
 
-    python3 tests/data/seeds/make.py                from the repository's root
+    python3 tests/data/seeds/make.py                from the repository's root; needs opj_compress
 """
 import struct
+import subprocess
+import tempfile
 import zlib
 from pathlib import Path
 
@@ -61,6 +63,19 @@ def jp2_palette(bits):
     return box(b"jP  ", b"\r\n\x87\n") + box(b"ftyp", b"jp2 \0\0\0\0jp2 ") + box(b"jp2h", head) + box(b"jp2c", code)
 
 
+def jpeg2000(*steps):
+    """A codestream whose components have such steps in the grid, of which the picture does not begin at the origin."""
+    width, height = 21, 14
+    planes = b"".join(bytes((x * (7 + i) + y * (13 - 2 * i)) % 256 for y in range(-(-height // rows)) for x in range(-(-width // columns)))
+                      for i, (columns, rows) in enumerate(steps))
+    form = f"{width},{height},{len(steps)},8,u@" + ":".join(f"{columns}x{rows}" for columns, rows in steps)
+    with tempfile.TemporaryDirectory() as folder:
+        raw, coded = Path(folder, "planes.raw"), Path(folder, "coded.j2k")
+        raw.write_bytes(planes)
+        subprocess.run(["opj_compress", "-i", raw, "-o", coded, "-F", form, "-d", "5,3", "-n", "3"], stdout=subprocess.DEVNULL, check=True)
+        return coded.read_bytes()
+
+
 def main():
     files = {
         "exif.png": png((b"eXIf", TIFF)),
@@ -71,6 +86,8 @@ def main():
                            (b"EXIF", b"Exif\0\0" + TIFF), (b"XMP ", XMP)),
         "palette.jp2": jp2_palette(8),
         "palette_16.jp2": jp2_palette(16),
+        "grid.j2k": jpeg2000((1, 1), (2, 1), (1, 2), (2, 2)),
+        "chroma.j2k": jpeg2000((1, 1), (2, 2), (2, 2)),
         "../crashers/palette_of_128_bits.jp2": jp2_palette(128),
         "short_sizes.mp4": short_sizes((SEEDS / "h264.mp4").read_bytes()),
     }
