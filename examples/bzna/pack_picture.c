@@ -1,13 +1,15 @@
 /* pack_picture.c - reads pictures of any format that the library or libavcodec decodes
  *
- * A file is read whole. JPEG, HEIF and AVIF are the library's (pack_sample.c). Of others, libavformat recognizes the
- * format by its content (by its name only where the content cannot tell, as with TGA), and libavcodec decodes its first
- * picture, strictly: a picture that is cut off or damaged is unreadable, not half gray. Names are never given to
- * libavformat: "100%d.jpg" is a file, not a sequence of files.
+ * A file is read whole. JPEG, and what examples/formats has codecs of, are the library's (pack_sample.c), but for alpha
+ * and cameras' raw pixels. Of others, libavformat recognizes the format by its content (by its name only where the
+ * content cannot tell, as with TGA), and libavcodec decodes its first picture, strictly: a picture that is cut off or
+ * damaged is unreadable, not half gray. Names are never given to libavformat: "100%d.jpg" is a file, not a sequence of
+ * files.
  *
  * The EXIF orientation of PNG, WebP and TIFF files is applied, all eight values. It is read here, since what
  * libavcodec says of it depends on format and version. */
 #include "tool.h"
+#include "formats.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -16,6 +18,7 @@
 
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
+#include <libavutil/pixdesc.h>
 
 enum { EDGE_MAX_PX = 16384 };
 static const int64_t file_max_bytes = INT64_C(1) << 30;
@@ -302,14 +305,12 @@ static int tiff_orientation(const uint8_t *data, size_t size)
     return value >= 1 && value <= 8 ? (int)value : 1;
 }
 
-/* Whether a TIFF file must not be given to libavcodec, which decodes some to black pictures without an error: those in
- * tiles or with JPEG in them. BigTIFF, too, is read by the library's codec. */
-static int tiff_is_the_librarys(const uint8_t *data, size_t size)
+/* Whether libavcodec decodes a TIFF file to a black picture without an error, as it does some in tiles or with JPEG in
+ * them. */
+static int tiff_may_be_black(const uint8_t *data, size_t size)
 {
-    enum { COMPRESSION = 259, PHOTOMETRIC = 262, TILE_WIDTH = 322, OLD_JPEG = 6, JPEG = 7, SENSOR = 32803 };
+    enum { COMPRESSION = 259, TILE_WIDTH = 322, OLD_JPEG = 6, JPEG = 7 };
     uint32_t compression = tiff_value(data, size, COMPRESSION);
-    if (size > 8 && (!memcmp(data, "II+\0", 4) || !memcmp(data, "MM\0+", 4))) return 1;
-    if (tiff_value(data, size, PHOTOMETRIC) == SENSOR) return 0;        /* libavcodec decodes these, or fails */
     return compression == JPEG || compression == OLD_JPEG || tiff_value(data, size, TILE_WIDTH);
 }
 
@@ -378,26 +379,32 @@ static int file_orientation(const uint8_t *data, size_t size)
     return 1;
 }
 
-/* What libavcodec decodes wrongly at times, which the library knows: TIFF but for cameras' raw pixels, JPEG 2000, BMP
- * in run lengths; GIF, of which FFmpeg 7 and later do not say that it is cut off; and PNG whose orientation may stand
- * in a text. */
-static int asks_library(const uint8_t *data, size_t size)
+/* Decodes a file that examples/formats has a codec of into frame. Returns whether nothing is left to be done: it was
+ * decoded, or refused for *reason. The library drops alpha, so that libavcodec's frame is taken if it has any. That
+ * also decodes cameras' raw pixels, and what libswscale has no format for. */
+static int own_decode(const AVPacket *file, const char *path, AVFrame *frame, int *orientation, char **reason)
 {
     enum { PHOTOMETRIC = 262, SENSOR = 32803, LINEAR = 34892 };
-    if (size > 8 && (!memcmp(data, "II", 2) || !memcmp(data, "MM", 2))) {
-        uint32_t photometric = tiff_value(data, size, PHOTOMETRIC);
-        return photometric != SENSOR && photometric != LINEAR;
+    size_t size = (size_t)file->size;
+    uint32_t codec = bzna_formats_recognize(file->data, size), kind = tiff_value(file->data, size, PHOTOMETRIC);
+    bzna_status status;
+    *reason = NULL;
+    if (codec == BZNA_CODEC_UNKNOWN || kind == SENSOR || kind == LINEAR) return 0;
+    *reason = pack_file_read(file, codec, frame, orientation, &status);
+    if (status == BZNA_E_CODEC || status == BZNA_E_UNSUPPORTED || status == BZNA_E_DECODE || status == BZNA_E_TRUNCATED)
+        return 1;
+    if (*reason || tiff_may_be_black(file->data, size)) return !*reason;
+    AVFrame *clear = tool_checked(av_frame_alloc());
+    char *other = file_decode(file, path, clear);
+    if (!other && clear->format != AV_PIX_FMT_PAL8 &&
+        av_pix_fmt_desc_get((enum AVPixelFormat)clear->format)->flags & AV_PIX_FMT_FLAG_ALPHA) {
+        av_frame_unref(frame);
+        av_frame_move_ref(frame, clear);
+        *orientation = file_orientation(file->data, size);      /* libavcodec has applied that of JPEG XL */
     }
-    if (size > 8 && !memcmp(data, "\x89PNG\r\n\x1a\n", 8))
-        for (size_t at = 8, length; at + 8 <= size; at += 12 + length) {
-            length = number_at(data, size, at, 4, 0);
-            if (length > size - at - 8) break;
-            if (!memcmp(data + at + 4, "eXIf", 4)) return 0;
-            if (!memcmp(data + at + 5, "TXt", 3) || !memcmp(data + at + 5, "EXt", 3)) return 1;
-        }
-    if (size > 8 && !memcmp(data, "GIF8", 4)) return 1;
-    return size > 34 && ((!memcmp(data, "BM", 2) && (data[30] == 1 || data[30] == 2)) ||
-                         !memcmp(data, "\0\0\0\x0cjP  ", 8) || !memcmp(data, "\xff\x4f\xff\x51", 4));
+    av_frame_free(&clear);
+    free(other);
+    return 1;
 }
 
 /* The file's profile: ignored, or applied, and noted either way. */
@@ -413,26 +420,23 @@ static char *profile_apply(const pack_settings *s, const AVPacket *file, AVFrame
     return reason;
 }
 
-/* JPEG, HEIF and AVIF through the library, everything else with libavcodec; JPEG that the library knows nothing of,
- * too. */
+/* JPEG that the library knows nothing of is libavcodec's, too. */
 static char *bytes_decode(const AVPacket *file, const char *path, AVFrame *frame, int *orientation, uint32_t *notes)
 {
     const uint8_t *data = file->data;
     size_t size = (size_t)file->size;
+    char *reason;
     if (pack_is_heif(data, size)) return pack_heif_read(file, frame, orientation, notes);
     if (is_jpeg(data, size)) {
         bzna_status status;
-        char *reason = pack_file_read(file, BZNA_CODEC_JPEG, frame, orientation, &status);
+        reason = pack_file_read(file, BZNA_CODEC_JPEG, frame, orientation, &status);
         if (status != BZNA_E_UNSUPPORTED && status != BZNA_E_CODEC) return reason;
         free(reason);
     }
     *orientation = file_orientation(data, size);
-    if (tiff_is_the_librarys(data, size)) {
-        bzna_status status;
-        return pack_file_read(file, BZNA_CODEC_STILL, frame, orientation, &status);
-    }
-    char *reason = webp_refuse(data, size);
-    if (!reason && asks_library(data, size)) reason = pack_still_refuse(file, orientation);
+    if (own_decode(file, path, frame, orientation, &reason)) return reason;
+    free(reason);
+    reason = webp_refuse(data, size);
     return reason ? reason : file_decode(file, path, frame);
 }
 

@@ -102,22 +102,6 @@ char *pack_file_read(const AVPacket *file, uint32_t codec, AVFrame *frame, int *
     return picture_decode(&image, frame, orientation, status);
 }
 
-/* What the library would not decode, or not yet; other errors are left to those who decode. */
-char *pack_still_refuse(const AVPacket *file, int *orientation)
-{
-    bzna_image image;
-    bzna_status status;
-    bzna_image_init(&image, sizeof image);
-    image.codec = BZNA_CODEC_STILL;
-    image.data = file->data;
-    image.data_size = (uint64_t)file->size;
-    char *reason = picture_decode(&image, NULL, orientation, &status);
-    if (status == BZNA_E_CODEC || status == BZNA_E_UNSUPPORTED || status == BZNA_E_DECODE || status == BZNA_E_TRUNCATED)
-        return reason;
-    free(reason);
-    return NULL;
-}
-
 /* Reads a sample's picture, as it is coded, into buffer; of a HEIF file all of it. */
 static char *image_read(const pack_file *from, tool_buffer *buffer, bzna_image *image)
 {

@@ -593,8 +593,6 @@ char *pack_picture_read(const pack_settings *s, const pack_file *from, struct AV
  * and nothing needs to be decoded. Returns whether that was so. */
 int pack_picture_keep(const pack_settings *s, const pack_file *from, struct AVPacket *file, uint32_t *notes);
 
-/* Whether the library would refuse a still because it does not support what is in it: why, or NULL. */
-char *pack_still_refuse(const struct AVPacket *file, int *orientation);
 
 /* The bytes of a data set's sample that is a JPEG; file stays empty where it is not. */
 char *pack_sample_bytes(const pack_file *from, struct AVPacket *file);
