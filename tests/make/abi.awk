@@ -67,8 +67,8 @@ END {
     }
     if (list == "functions") {
         n = split(code, statements, ";")
-        for (i = 1; i <= n; i++) if (statements[i] ~ /BZNA_API[ \n]/) {
-            name = statements[i]; sub(/^.*BZNA_API[ \n]/, "", name); sub(/[ \n]*\(.*$/, "", name); print name_of(name)
+        for (i = 1; i <= n; i++) if (statements[i] ~ /BZNA_([A-Z]+_)?API[ \n]/) {
+            name = statements[i]; sub(/^.*BZNA_([A-Z]+_)?API[ \n]/, "", name); sub(/[ \n]*\(.*$/, "", name); print name_of(name)
         }
         exit
     }

@@ -330,11 +330,25 @@ else for name in ptx_assembles_for_turing_ampere_and_hopper no_kernel_spills_reg
 
 # --- symbols: all that is exported begins with bzna_, and the list changes knowingly ---
 if have nm && [ -e "$BUILD/libbenzina.so" ]; then
-    nm -D --defined-only "$BUILD/libbenzina.so" | awk '{ sub(/@.*/, "", $3); print $3 }' |
-        grep -vE '^(__asan|__odr_asan|__ubsan|__tsan|BENZINA_[0-9.]+$)' | sort > "$T/symbols.txt"
+    exported() { # library
+        nm -D --defined-only "$1" | awk '{ sub(/@.*/, "", $3); print $3 }' |
+            grep -vE '^(__asan|__odr_asan|__ubsan|__tsan|BENZINA_([A-Z]+_)?[0-9.]+$)' | sort
+    }
+    exported "$BUILD/libbenzina.so" > "$T/symbols.txt"
     check exported_symbols_are_those_listed diff tests/make/symbols.txt "$T/symbols.txt"
     check exported_symbols_are_those_declared \
         sh -c "awk -v list=functions -f tests/make/abi.awk benzina.h | sort | diff - tests/make/symbols.txt"
+    # The libraries of examples/ export what their headers declare, of which no list is kept.
+    exports_its_header() { # library, header
+        awk -v list=functions -f tests/make/abi.awk "$2" | sort > "$T/declared.txt"
+        [ -s "$T/declared.txt" ] && exported "$1" | diff - "$T/declared.txt"
+    }
+    for name in formats stream; do
+        if [ -e "$BUILD/libbenzina_$name.so" ]; then
+            check exported_symbols_are_those_declared_by_$name.h exports_its_header "$BUILD/libbenzina_$name.so" \
+                examples/$name/$name.h
+        else skip exported_symbols_are_those_declared_by_$name.h "no libbenzina_$name.so"; fi
+    done
     # What these return lies in memory that all threads of a process share.
     calls_are_safe() { ! nm -u "$BUILD/libbenzina.a" | grep -wE 'strerror|strsignal|strtok|localtime|gmtime|ctime|asctime|rand|tmpnam|setlocale'; }
     check nothing_is_called_that_threads_may_not_share calls_are_safe
