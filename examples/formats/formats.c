@@ -7,6 +7,9 @@
 #include <stdatomic.h>
 
 /* Files whose switches are set may be left out. */
+#ifdef BENZINA_FORMATS_NO_HEIF
+#  define bzna_formats_heif     formats_lacks_heif
+#endif
 #ifdef BENZINA_FORMATS_NO_STILLS
 #  define bzna_formats_gif      formats_lacks_gif
 #  define bzna_formats_bmp      formats_lacks_bmp
@@ -56,3 +59,7 @@ uint32_t bzna_formats_recognize(const void *data, uint64_t bytes)
             return BZNA_CODEC_OWN + i;
     return BZNA_CODEC_UNKNOWN;
 }
+
+#ifdef BENZINA_FORMATS_NO_HEIF
+uint32_t bzna_formats_heif_beside(const void *data, uint64_t bytes) { return (void)data, (void)bytes, 0; }
+#endif

@@ -123,11 +123,12 @@
  *     recordio.c                          data.c                 lists.c
  *     paths.c lists.c records.c           data.c
  *     rules.c weighted.c policies.c       data.c
- *     formats.c                           heif.c                 stills.c tiff.c jpeg2000.c jxl.c
+ *     formats.c                           -                      heif.c stills.c tiff.c jpeg2000.c jxl.c
  *
  * SWITCHES. A file whose switch is set needs no library, and may be left out. If there is formats.c or the file, its
  * codecs still recognize their pictures, and refuse them with a message that names the library.
  *
+ *     BENZINA_FORMATS_NO_HEIF      heif.c without all of it
  *     BENZINA_FORMATS_NO_STILLS    stills.c without libavcodec
  *     BENZINA_FORMATS_NO_TIFF      tiff.c without libtiff
  *     BENZINA_FORMATS_NO_JPEG2000  jpeg2000.c without OpenJPEG
@@ -510,9 +511,25 @@ static inline void formats_decodes(bzna_codec *codec, bzna_codec_inspect_fn insp
     codec->decode = decode;
 }
 
-/* The codecs whose libraries a build may lack. Their files complete them by formats_decodes. If their files are left
+/* The codecs that a build may lack. Their files complete them by formats_decodes. If their files are left
  * out, formats.c has them as they are here. Several threads ask a recognize at once, and it looks at nothing but the
  * bytes. */
+static inline int32_t formats_is_heif(void *user, const void *head, uint64_t bytes)
+{
+    const char *brand = "mif1mif2msf1heicheixheimheishevchevxhevmhevsavcijpegavifavismiaf";
+    (void)user;
+    if (bytes < 12 || memcmp((const char *)head + 4, "ftyp", 4))
+        return 0;
+    while (*brand && memcmp((const char *)head + 8, brand, 4))
+        brand += 4;                                         /* of stills or sequences */
+    return *brand != 0;
+}
+
+static inline void formats_lacks_heif(bzna_codec *codec)
+{
+    formats_lacks(codec, "HEIF", "heic heif hif avif", formats_is_heif, "heif.c");
+}
+
 static inline int32_t formats_is_gif(void *user, const void *head, uint64_t bytes)
 {
     (void)user;

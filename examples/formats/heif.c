@@ -28,6 +28,8 @@
  * units. */
 #include "formats.h"
 
+#ifndef BENZINA_FORMATS_NO_HEIF
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -660,15 +662,6 @@ static bzna_status heif_decode(void *state, const void *data, uint64_t bytes, co
 
 /* ---- The codec ---------------------------------------------------------------------------- */
 
-/* A file begins with a list of brands, of which the first is one of stills or sequences. */
-static int32_t heif_recognize(void *user, const void *head, uint64_t bytes)
-{
-    (void)user;
-    return bytes >= 12 && !memcmp((const char *)head + 4, "ftyp", 4) &&
-           heif_is_one_of(formats_type((const char *)head + 8),
-                          "mif1mif2msf1heicheixheimheishevchevxhevmhevsavcijpegavifavismiaf");
-}
-
 uint32_t bzna_formats_heif_beside(const void *data, uint64_t bytes)
 {
     bzna_error ignored;
@@ -676,7 +669,7 @@ uint32_t bzna_formats_heif_beside(const void *data, uint64_t bytes)
     heif_entry entry;
     uint32_t beside;
 
-    if (!heif_recognize(NULL, data, bytes) || heif_open(&h, NULL, data, bytes, &ignored) != BZNA_OK || !h.primary)
+    if (!formats_is_heif(NULL, data, bytes) || heif_open(&h, NULL, data, bytes, &ignored) != BZNA_OK || !h.primary)
         return 0;
     beside = (h.moov.at ? BZNA_HEIF_SEQUENCE : 0) | (heif_reference(&h, "thmb", 0).at ? BZNA_HEIF_THUMB : 0) |
              (heif_reference(&h, "auxl", 0).at ? BZNA_HEIF_AUXILIARY : 0);
@@ -704,18 +697,16 @@ static void heif_thread_end(void *user, void *state)
     free(s);
 }
 
-BZNA_FORMATS_API void bzna_formats_heif(bzna_codec *codec)
+#endif
+
+void bzna_formats_heif(bzna_codec *codec)
 {
-    *codec = (bzna_codec){
-        .struct_size = sizeof *codec,
-        .name = "HEIF",
-        .extensions = "heic heif hif avif",
-        .fingerprint = 1,                                   /* one more for each change of pixels */
-        .recognize = heif_recognize,
-        .thread_begin = heif_thread_begin,
-        .thread_end = heif_thread_end,
-        .inspect = heif_inspect,
-        .decode = heif_decode,
-        .unwrap = heif_unwrap,
-    };
+    formats_lacks_heif(codec);
+#ifndef BENZINA_FORMATS_NO_HEIF
+    formats_decodes(codec, heif_inspect, heif_decode);
+    codec->fingerprint = 1;                                 /* one more for each change of pixels */
+    codec->thread_begin = heif_thread_begin;
+    codec->thread_end = heif_thread_end;
+    codec->unwrap = heif_unwrap;
+#endif
 }

@@ -327,7 +327,7 @@ done
 # that no switch leaves out.
 needs() { # file, columns of formats.h's table
     sed -n '/^ \*     file  /,/^ \*$/s/^ \*     //p' examples/formats/formats.h | awk -F '   *' -v file="$1" -v columns="$2" \
-        '(" " $1 " ") ~ (" " file " ") { print $2, (columns > 1 ? $3 : ""); found = 1 } END { exit !found }'
+        '(" " $1 " ") ~ (" " file " ") { print ($2 == "-" ? "" : $2), (columns > 1 ? $3 : ""); found = 1 } END { exit !found }'
 }
 all_needed() { # columns, file: it, and all that it needs
     columns=$1; shift; found=
@@ -400,13 +400,13 @@ all_open() {
 }
 few_open() {
     # shellcheck disable=SC2086
-    with_few open.c && says "$T/few/program" "8 of 500;1 of 40;tests/data/pictures/tiff_lzw.tif: sample 0: TIFF: it is decoded by libtiff, which this build does not have;" \
+    with_few open.c && says "$T/few/program" "8 of 500;tests/data/heif/alpha.avif: sample 0: HEIF: it is decoded by heif.c, which this build does not have;tests/data/pictures/tiff_lzw.tif: sample 0: TIFF: it is decoded by libtiff, which this build does not have;" \
         $DATA tests/data/pictures/tiff_lzw.tif
 }
 without_codecs() { # switches and files of codecs are left out, data sets are not
     # shellcheck disable=SC2046
-    links sets "-DBENZINA_FORMATS_NO_STILLS -DBENZINA_FORMATS_NO_TIFF -DBENZINA_FORMATS_NO_JPEG2000 -DBENZINA_FORMATS_NO_JXL" "" \
-        $(all_needed 2 open.c | tr ' ' '\n' | grep -v -e stills -e tiff -e jpeg2000 -e jxl)
+    links sets "-DBENZINA_FORMATS_NO_HEIF -DBENZINA_FORMATS_NO_STILLS -DBENZINA_FORMATS_NO_TIFF -DBENZINA_FORMATS_NO_JPEG2000 -DBENZINA_FORMATS_NO_JXL" "" \
+        $(all_needed 2 open.c | tr ' ' '\n' | grep -v -e heif -e stills -e tiff -e jpeg2000 -e jxl)
 }
 folders_without_patterns() { # paths.c is left out
     mkdir -p "$T/rec" && { printf '\n#\327\316\030\0\0\0'; head -c 24 /dev/zero; } > "$T/rec/a.rec"

@@ -822,6 +822,37 @@ TEST(a_state_of_a_run_with_other_policies_is_refused)
     bzna_loader_close(loader);
 }
 
+/* An output without policies of its own has the operations that were drawn for the first one, or draws them anew. */
+TEST(a_state_tells_whether_an_output_has_policies_of_its_own)
+{
+    static const bzna_operation inverts = { .kind = BZNA_OP_INVERT, .probability = 0.5f };
+    static const bzna_policy policy = { .operations = &inverts, .operation_count = 1 };
+    static const bzna_loader_augment same = { .policies = &policy, .policy_count = 1 };
+    bzna_loader_output more = { .name = "more" };
+    bzna_loader_state states[2];
+    NEED_LOADERS();
+    open_all();
+    bzna_loader_config c = config_of();
+    c.augment = same;
+    c.extra_outputs.ptr = &more;
+    c.extra_outputs.count = 1;
+    for (int own = 0; own < 2; own++) {
+        more.augment = own ? &same : NULL;
+        bzna_loader *loader = open_loader(&c);
+        REQUIRE(loader && bzna_loader_save(loader, &states[own], sizeof states[own], NULL) == BZNA_OK);
+        bzna_loader_close(loader);
+    }
+    for (int own = 0; own < 2; own++) {
+        more.augment = own ? &same : NULL;
+        bzna_loader *loader = open_loader(&c);
+        bzna_error err = { 0 };
+        CHECK_EQ(bzna_loader_restore(loader, &states[own], &err), BZNA_OK);
+        CHECK_EQ(bzna_loader_restore(loader, &states[!own], &err), BZNA_E_ARGUMENT);
+        CHECK_CONTAINS(err.message, "state.pixels");
+        bzna_loader_close(loader);
+    }
+}
+
 /* Inverts what has an even index, whatever was drawn; user: how many operations it was given. */
 static bzna_status only_invert(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *t)
 {
@@ -1016,6 +1047,7 @@ TEST_MAIN(
     RUN(without_operations_pixels_are_as_they_were)
     RUN(outputs_have_policies_of_their_own_and_masks_follow_what_moves)
     RUN(a_state_of_a_run_with_other_policies_is_refused)
+    RUN(a_state_tells_whether_an_output_has_policies_of_its_own)
     RUN(a_transform_callback_sees_operations_and_changes_them)
     RUN_ON_DEVICE
     RUN(what_a_translation_brings_in_is_fill_or_the_picture)

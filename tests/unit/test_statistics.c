@@ -289,6 +289,29 @@ TEST(tiny_batches_are_limited_by_waking_threads)
     expect(&c, 0, 200, 0, BZNA_STAGE_NONE, "larger batches (output.batch_size)");
 }
 
+/* Reading ends when 65 samples wait, which are 72 if each run has 8 of them. */
+TEST(no_queue_holds_more_samples_than_its_capacity)
+{
+    bzna_loader_config c = config_of(512);
+    atomic_int us = 0;
+    bzna_dataset *dataset = open_records(&us);
+    bzna_loader *loader = NULL;
+    bzna_error err = fresh_error();
+    c.decode.threads = 1;
+    c.read.ahead_samples = 65;
+    REQUIRE(dataset && bzna_loader_open(context, dataset, &c, &loader, &err) == BZNA_OK);
+    for (int i = 0; i < 2000; i++) {
+        if (i % 50 == 0)
+            take(loader, 1, 0);
+        const bzna_statistics stats = stats_of(loader);
+        for (int k = 0; k < 4; k++)
+            CHECK(stats.stage[k].depth <= stats.stage[k].capacity);
+        usleep(20);
+    }
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
@@ -306,6 +329,7 @@ int main(int argc, char **argv)
     RUN(a_warp_that_is_slow_is_what_limits)
     RUN(without_threads_what_limits_is_said_of_the_thread_that_does_it)
     RUN(tiny_batches_are_limited_by_waking_threads)
+    RUN(no_queue_holds_more_samples_than_its_capacity)
     bzna_context_close(context);
     printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
     return test_failed != 0;

@@ -1343,11 +1343,11 @@ TEST(a_state_is_refused_by_a_loader_that_makes_other_pixels)
     state = state_of(loader);
     CHECK(state.struct_size == 128 && state.version == 2);
     bzna_loader_close(loader);
-    for (int i = 0; i < 13; i++) {
-        static const bzna_status expected[13] = { BZNA_OK,         BZNA_OK,         BZNA_OK,         BZNA_OK,
+    for (int i = 0; i < 14; i++) {
+        static const bzna_status expected[14] = { BZNA_OK,         BZNA_OK,         BZNA_OK,         BZNA_OK,
                                                   BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_E_ARGUMENT,
                                                   BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_OK,         BZNA_E_ARGUMENT,
-                                                  BZNA_E_ARGUMENT };
+                                                  BZNA_E_ARGUMENT, BZNA_E_ARGUMENT };
         bzna_loader_config c = base;
         bzna_error e = { .struct_size = sizeof e };
         bzna_loader_state given = state;
@@ -1367,6 +1367,7 @@ TEST(a_state_is_refused_by_a_loader_that_makes_other_pixels)
             given.version = 1;
             break;
         case 12: c.decode.jpeg_shrink = 1; break;
+        case 13: c.output.palette = BZNA_PALETTE_INDEX; break;
         default: break;
         }
 #ifdef BENZINA_NO_JPEG
