@@ -99,8 +99,7 @@ BZI_KERNEL_LOOPS_END
 /* Misspelt switches, which would leave nothing out. */
 #if defined(BENZINA_NO_LIBAVCODEC) || defined(BENZINA_NO_FFMPEG) || defined(BENZINA_NO_LIBJPEG) || \
     defined(BENZINA_NO_NVDEC) || defined(BENZINA_NO_TAR) || defined(BENZINA_NO_RECORDIO) || \
-    defined(BENZINA_NO_RECORDS) || defined(BENZINA_NO_PNG) || defined(BENZINA_NO_TIFFS) || \
-    defined(BENZINA_WITHOUT_CUDA) || defined(BENZINA_NOCUDA) || defined(BENZINA_NOJPEG)
+    defined(BENZINA_NO_RECORDS) || defined(BENZINA_WITHOUT_CUDA)
 #  error "this switch is unknown, or misspelt: chapter 1 of benzina.h lists the switches BENZINA_NO_..."
 #endif
 
@@ -3867,9 +3866,11 @@ static void bzi_jpeg_tables(bzi_jpeg *j, uint32_t marker, bzi_cursor *c)
         uint32_t bytes = kind ? 128 : 64;
 
         if (marker == BZI_JPEG_DHT) {
+            const uint8_t *counts = bzi_cursor_take(c, 16);
+
             bytes = 0;
-            for (int i = 0; i < 16; i++)
-                bytes += bzi_cursor_u8(c);
+            for (int i = 0; i < 16 && counts; i++)
+                bytes += counts[i];
         }
         if (which > 31 || (which & 15) > 3 || (marker == BZI_JPEG_DHT && bytes > 256) || !bzi_cursor_take(c, bytes))
             j->odd = 1;

@@ -355,7 +355,7 @@ if have nm && [ -e "$BUILD/libbenzina.so" ]; then
 else skip exported_symbols_are_those_listed "no nm or no shared library [binutils]"; fi
 
 # --- switches: none is misspelt, by what make is given or by likely mistakes ---
-misspelt() { for name in NO_LIBAVCODEC NO_FFMPEG NO_TIFFS NO_TAR NO_PNG NO_RECORDS WITHOUT_CUDA NOJPEG; do
+misspelt() { for name in NO_LIBAVCODEC NO_FFMPEG NO_LIBJPEG NO_TAR NO_RECORDIO NO_RECORDS WITHOUT_CUDA; do
     ! cc -std=c11 $NO_CUDA $NO_AV -E "-DBENZINA_$name" -I. benzina.c > "$T/said" 2>&1 && grep -q 'misspelt' "$T/said" || { echo "$name"; return 1; }; done
     for name in $(sed -n 's/^ \*     \(BENZINA_[A-Z_]*\)  .*/\1/p' benzina.h); do
         cc -std=c11 $NO_CUDA $NO_AV -E "-D$name" -I. benzina.c > /dev/null || { echo "$name"; return 1; }; done; }
