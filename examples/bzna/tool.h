@@ -593,7 +593,6 @@ char *pack_picture_read(const pack_settings *s, const pack_file *from, struct AV
  * and nothing needs to be decoded. Returns whether that was so. */
 int pack_picture_keep(const pack_settings *s, const pack_file *from, struct AVPacket *file, uint32_t *notes);
 
-
 /* The bytes of a data set's sample that is a JPEG; file stays empty where it is not. */
 char *pack_sample_bytes(const pack_file *from, struct AVPacket *file);
 
