@@ -74,17 +74,21 @@
  * This precedes the first include, which defines inline functions. gcc 12 turns neighboring a * b - c and a * b + c
  * into vfmaddsub even with -ffp-contract=off, unless it does not vectorize straight-line code.
  *
- * gcc optimizes only the loops over pixels as much as the command line says, and everything else at -O1: it takes half
- * as long, and loaders are as fast. The end of this file gives the rest of a unity build its own level back. */
+ * gcc optimizes the part SAMPLING, which has all arithmetic, as much as the command line says, and the rest at -O1: it
+ * takes half as long, and loaders are as fast. The end of this file gives back its own level to what follows in a unity
+ * build. */
 #if defined(__clang__)
 #  pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
 #  pragma GCC optimize ("-ffp-contract=off", "-fno-tree-slp-vectorize", "-fno-loop-unroll-and-jam")
-#  if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
-#    define BZI_KERNEL_LOOPS_BEGIN _Pragma("GCC pop_options")
-#    define BZI_KERNEL_LOOPS_END   _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1\", \"-ffp-contract=off\")")
-BZI_KERNEL_LOOPS_END
-#  endif
+#endif
+#if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && !defined(__clang__)
+#  define BZI_FAST_BEGIN _Pragma("GCC pop_options")
+#  define BZI_FAST_END   _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1\", \"-ffp-contract=off\")")
+BZI_FAST_END
+#else
+#  define BZI_FAST_BEGIN
+#  define BZI_FAST_END
 #endif
 
 #ifndef _GNU_SOURCE
@@ -2848,7 +2852,7 @@ static uint64_t bzi_cursor_left(const bzi_cursor *c) { return c->size - c->pos; 
 static uint64_t bzi_cursor_offset(const bzi_cursor *c) { return c->base + c->pos; }
 
 /* Takes the next n bytes. Returns NULL, and sets overrun, if there are fewer. */
-static const uint8_t *bzi_cursor_take(bzi_cursor *c, uint64_t n)
+static inline const uint8_t *bzi_cursor_take(bzi_cursor *c, uint64_t n)
 {
     const uint8_t *p;
 
@@ -2863,7 +2867,7 @@ static const uint8_t *bzi_cursor_take(bzi_cursor *c, uint64_t n)
 }
 
 /* Returns a number of at most 8 bytes. */
-static uint64_t bzi_cursor_number(bzi_cursor *c, uint32_t bytes)
+static inline uint64_t bzi_cursor_number(bzi_cursor *c, uint32_t bytes)
 {
     const uint8_t *p = bzi_cursor_take(c, bytes);
     uint64_t value = 0;
@@ -10693,6 +10697,8 @@ static const bzi_field *bzi_dataset_field(const bzna_dataset *dataset, uint32_t 
  * arguments. */
 
 
+BZI_FAST_BEGIN
+
 /* ==== 43. Elementary functions ======================================================================================
  * Calls: nothing.
  *
@@ -12526,6 +12532,8 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
         bzi_kernel_operate(&all, out);
 }
 
+
+BZI_FAST_END
 
 /* #### DECODING #######################################################################################################
  * From coded bytes to planes: libjpeg-turbo, libavcodec, a program's codecs, and NVIDIA's driver with its decode
@@ -22352,4 +22360,4 @@ BZNA_API bzna_status bzna_writer_close(bzna_writer *writer)
 
 #endif
 
-BZI_KERNEL_LOOPS_BEGIN
+BZI_FAST_BEGIN

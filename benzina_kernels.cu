@@ -10,8 +10,9 @@
  * with -ffp-contract=fast, and what makes the GPU's code, need the flag.
  *
  * What decided the CPU loops (500x375 4:2:0 to 224x224, random crops; gcc 12, -O3, taken in turns):
- *   - vectors of eight floats, of gcc and clang. AVX-512 makes one loop alone worth its code, that of colors of two rows:
- *     a loader of 64x64 pictures, which decode in 16 us, is faster by a tenth. Elsewhere it gains 2 %;
+ *   - vectors of eight floats, of gcc and clang. Sixteen (AVX-512) are worth their code in one loop alone, that of
+ *     colors of two rows: a loader of 64x64 pictures, which decode in 16 us, is faster by a tenth. Elsewhere they gain
+ *     2 %;
  *   - no more samples than the filter has: eight instead of five cost a fifth of the warp. The last columns of a row
  *     overlap those before: a test at each store costs a tenth;
  *   - filters are horizontal first: an input row is filtered once, and output rows share it. Samples of four columns
@@ -52,12 +53,6 @@
 #  pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
 #  pragma GCC optimize ("-ffp-contract=off", "-fno-tree-slp-vectorize", "-fno-loop-unroll-and-jam")
-#endif
-
-/* Compilers optimize what is between these as the command line says: benzina.c defines them. */
-#ifndef BZI_KERNEL_LOOPS_BEGIN
-#  define BZI_KERNEL_LOOPS_BEGIN
-#  define BZI_KERNEL_LOOPS_END
 #endif
 
 #include "benzina.h"                  /* numbers of filters, types of elements, operations */
@@ -1222,7 +1217,6 @@ BZI_KERNEL_CPU int bzi_kernel_has_vectors(void) { return BZI_KERNEL_VECTORS; }
 #define BZI_KERNEL_OF_ROW BZI_KERNEL_AVX2 BZI_KERNEL_FN         /* a part of one */
 
 #if BZI_KERNEL_VECTORS
-BZI_KERNEL_LOOPS_BEGIN
 /* Eight columns: operators do all of them at once. There is no FMA in it: the bits are those of bzi_kernel_pixel. */
 typedef float    bzi_kernel_reals  __attribute__((vector_size(32)));
 typedef int32_t  bzi_kernel_wholes __attribute__((vector_size(32)));
@@ -1733,7 +1727,7 @@ BZI_KERNEL_FN void bzi_kernel_round_row(float *restrict row, const float *restri
 }
 
 /* Row index of luma, or of both chroma planes, filtered along x: held, or made now. Returns where in a ring it is. */
-BZI_KERNEL_CPU size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+BZI_KERNEL_FN size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                       int c, int32_t index)
 {
     const int32_t at = index & (lines->rows[c] - 1);
@@ -1778,7 +1772,7 @@ BZI_KERNEL_CPU void bzi_kernel_take_whole(bzi_kernel_lines *lines, int p, float 
 }
 
 /* The rows that output row y is made of, of luma or chroma. */
-BZI_KERNEL_CPU void bzi_kernel_take(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+BZI_KERNEL_FN void bzi_kernel_take(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                     int c, int32_t y)
 {
     const bzi_kernel_scan *scan = &lines->y[c];
@@ -1878,10 +1872,9 @@ BZI_KERNEL_OF_ROW void bzi_kernel_paint_as(const bzi_kernel_slot *given, const b
 #if BZI_KERNEL_X86
 /* The same of the linear filter, with none, to floats: at least sixteen columns. */
 __attribute__((target("avx512bw")))
-BZI_KERNEL_CPU void bzi_kernel_paint_wide(const bzi_kernel_slot *given, const bzi_kernel_lines *lines,
+BZI_KERNEL_CPU void bzi_kernel_paint_wide(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
                                           uint8_t *const to[3])
 {
-    const bzi_kernel_slot slot = *given;
     const int32_t columns = lines->in.end - lines->in.first;
     for (int32_t i = 0; i < columns; i += 16) {
         i = i + 16 <= columns ? i : columns - 16;
@@ -1890,16 +1883,16 @@ BZI_KERNEL_CPU void bzi_kernel_paint_wide(const bzi_kernel_slot *given, const bz
             c[p] = _mm512_loadu_ps(lines->part[p][0] + i);
             c[p] += (_mm512_loadu_ps(lines->part[p][1] + i) - c[p]) * lines->share[p > 0][0];
         }
-        c[0] *= slot.rgb[0];
+        c[0] *= slot->rgb[0];
         for (int p = 0; p < 3; p++) {
-            const float *m = slot.rgb + 4 * p;
+            const float *m = slot->rgb + 4 * p;
             __m512 v = c[0];
             if (p)
                 v += m[1] * c[1];
             if (p != 2)
                 v += m[2] * c[2];
             v = _mm512_min_ps(_mm512_max_ps(v + m[3], _mm512_setzero_ps()), _mm512_set1_ps(255.0f));
-            _mm512_storeu_ps(to[p] + 4 * i, (v - slot.bias[p]) * slot.scale[p]);
+            _mm512_storeu_ps(to[p] + 4 * i, (v - slot->bias[p]) * slot->scale[p]);
         }
     }
 }
@@ -2043,7 +2036,7 @@ BZI_KERNEL_CPU void bzi_kernel_emit(const bzi_kernel_slot *slot, bzi_kernel_line
 }
 
 /* The rows that output row y of an aligned H is made of. */
-BZI_KERNEL_CPU void bzi_kernel_take_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+BZI_KERNEL_FN void bzi_kernel_take_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                          bzi_kernel_lines *lines, int32_t y)
 {
     lines->lerp = view->kind == BZI_KERNEL_LERP;
@@ -2364,7 +2357,6 @@ BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_k
     return 1;
 }
 
-BZI_KERNEL_LOOPS_END
 #else
 #  define bzi_kernel_warp_bytes(slot, out) ((void)(slot), (void)(out), (size_t)0)
 #  define bzi_kernel_warp_rows(slot, out, workspace, workspace_bytes) ((void)(workspace), (void)(workspace_bytes), 0)
@@ -3041,7 +3033,6 @@ BZI_KERNEL_GLOBAL_FN BZI_KERNEL_TWO bzi_kernel_augment(const bzi_kernel_passes p
     bzi_kernel_pass_thread(&passes.pass[BZI_KERNEL_BLOCK(z)], &out, thread, block);
 }
 #else
-BZI_KERNEL_LOOPS_BEGIN
 /* A pass as one thread that is all of a GPU. */
 BZI_KERNEL_CPU void bzi_kernel_run_plain(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
@@ -3210,7 +3201,6 @@ BZI_KERNEL_ROW void bzi_kernel_run_pass(const bzi_kernel_pass *pass, const bzi_k
     }
 }
 
-BZI_KERNEL_LOOPS_END
 /* All passes of a view whose src is its scratch memory, and whose dst is its slot in the batch. */
 BZI_KERNEL_CPU void bzi_kernel_operate(const bzi_kernel_pass *view, const bzi_kernel_output *out)
 {
