@@ -412,7 +412,7 @@ static int run_in_sandbox(uint8_t *const *files, const size_t *sizes, size_t cou
         bzna_batch *batch;
         bzna_statistics statistics = { .struct_size = sizeof statistics };
         c.order.epochs = 1;
-        if (heif_recognize(NULL, files[i], sizes[i]))
+        if (formats_is_heif(NULL, files[i], sizes[i]))
             opened = heif_open_bytes(own, files[i], sizes[i], NULL);
         else
             bzna_dataset_open_memory(own, files[i], sizes[i], NULL, &opened, NULL);
