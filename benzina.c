@@ -4781,7 +4781,7 @@ static uint32_t bzi_codec_recognize(bzi_span head)
 
 #define BZI_BEGINS(magic, what) { magic, sizeof magic - 1, 0, what }
 
-/* brand: the first in a file's list, or how it begins, as in heif_recognize of examples/formats */
+/* brand: the first in a file's list, or how it begins, as in formats_is_heif of examples/formats */
 #define BZI_HEIF(brand) \
     { "ftyp" brand, sizeof brand + 3, 4, "a HEIF or AVIF picture, which is read by a codec of the program's own, " \
       "examples/formats/heif.c, from the folder or the tar that holds it" }
