@@ -229,10 +229,14 @@ static inline uint64_t bzna_formats_data_le64(const uint8_t *p)
     return (uint64_t)bzna_formats_data_le32(p + 4) << 32 | bzna_formats_data_le32(p);
 }
 
-/* Writes numbers of a file as float32. */
+/* Writes numbers of a file as float32. They are copied at once, since loops of what has not been read wait for memory
+ * longer; machines whose most significant byte comes first turn them then. */
 static inline void bzna_formats_data_floats(const uint8_t *from, uint64_t count, void *to)
 {
-    for (uint64_t i = 0; i < count * sizeof(float); i += sizeof(float)) {
+    const uint32_t one = 1;
+
+    memcpy(to, from, count * sizeof(float));
+    for (uint64_t i = 0; i < count * sizeof(float) && !memcmp(&one, "\0", 1); i += sizeof(float)) {
         const uint32_t bits = bzna_formats_data_le32(from + i);
         memcpy((uint8_t *)to + i, &bits, sizeof bits);
     }
